@@ -1,0 +1,76 @@
+"""Which networks, methods, datasets and diagnostics exist?  One file and one decorator adds an entry."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from creditscope.errors import CreditscopeError, UnknownName
+
+T = TypeVar("T")
+
+
+class DuplicateName(CreditscopeError):
+    """Two entries want the same name, so that a record could not say which one was meant."""
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """The entries of one folder, found by importing every file in it at the first look-up."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind
+        self._package = package
+        self._entries: dict[str, T] = {}
+        self._complete = False
+
+    def add(self, name: str, entry: T) -> T:
+        """Enter `entry` under `name`; the same name twice is an error."""
+        if name in self._entries:
+            raise DuplicateName(
+                f"There are two {self.kind}s called {name!r}: {self._entries[name]!r} and {entry!r}.\n"
+                "A record that names one of them could not be traced. Rename the newer one."
+            )
+        self._entries[name] = entry
+        return entry
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Decorator form of `add`."""
+        return lambda entry: self.add(name, entry)
+
+    def _load(self) -> None:
+        if self._complete:
+            return
+        self._complete = True
+        package = importlib.import_module(self._package)
+        for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+            importlib.import_module(f"{self._package}.{module}")
+
+    def __getitem__(self, name: str) -> T:
+        self._load()
+        if name not in self._entries:
+            folder = self._package.replace(".", "/")
+            raise UnknownName(unknown(self.kind, name, self._entries) + f" A new one is a file in {folder}/.")
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(sorted(self._entries))
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        self._load()
+        return name in self._entries
+
+
+def unknown(kind: str, name: str, known: Mapping[str, object] | list[str]) -> str:
+    """The sentence for a name that does not exist, with the nearest one that does."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"There is no {kind} called {name!r}.{hint}\nKnown: {', '.join(names) or 'none'}."
