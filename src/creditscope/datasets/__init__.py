@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from creditscope.registry import Registry
 
@@ -12,24 +12,29 @@ if TYPE_CHECKING:
 
     from creditscope.datasets.dataset import Dataset
 
+L = TypeVar("L", bound="Callable[..., Dataset]")
+
 
 class Loader(Protocol):
     """A function of the cache folder (None: the default one) and of the dataset's own keyword options."""
 
     revision: int
 
-    def __call__(self, folder: Path | None = None) -> Dataset: ...
+    def __call__(self, folder: Path | None = None, **options: Any) -> Dataset:
+        """Fetch if need be, check, and read."""
+        ...
 
 
 datasets: Registry[Loader] = Registry("dataset", __name__)
 
 
-def dataset(name: str, *, revision: int = 1) -> Callable[[Callable[..., Dataset]], Callable[..., Dataset]]:
+def dataset(name: str, *, revision: int = 1) -> Callable[[L], L]:
     """Register a loader; raise `revision` when a fix changes its tensors."""
 
-    def enter(load: Callable[..., Dataset]) -> Callable[..., Dataset]:
-        load.revision = revision  # type: ignore[attr-defined]
-        datasets.add(name, load)  # type: ignore[arg-type]
+    def enter(load: L) -> L:
+        loader = cast(Loader, load)
+        loader.revision = revision
+        datasets.add(name, loader)
         return load
 
     return enter

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from creditscope.networks import network
+from creditscope.networks.options import features, whole, within
 from creditscope.networks.staged import StagedNetwork, initialise
 
 
@@ -30,7 +33,7 @@ class ResidualMLP(StagedNetwork):
     """embed Linear | L x (LayerNorm, Linear, GELU, Linear) | LayerNorm, Linear.
 
     inputs     features of one flattened sample, or its shape
-    d, depth   width of the stream and number of blocks L
+    d, depth   width of the stream and number of blocks L; 0 blocks is the shallow control
     terminal_ln  False removes the LayerNorm before the read-out
     residual   False removes the addition: h_{l+1} = f_l(h_l)
     w2_std     standard deviation of w2's weights at initialisation
@@ -50,13 +53,15 @@ class ResidualMLP(StagedNetwork):
     ) -> None:
         super().__init__()
         self.residual = residual
-        features = inputs if isinstance(inputs, int) else torch.Size(inputs).numel()
-        self.embed = nn.Linear(features, d)
-        self.blocks = nn.ModuleList(ResidualBlock(d) for _ in range(depth))
+        whole("d", d, 1)
+        within("w2_std", w2_std, 0.0, math.inf)
+        self.embed = nn.Linear(features(inputs), d)
+        blocks = [ResidualBlock(d) for _ in range(whole("depth", depth, 0))]
+        self.blocks = nn.ModuleList(blocks)
         self.out_ln = nn.LayerNorm(d) if terminal_ln else nn.Identity()
         self.out_head = nn.Linear(d, classes)
         initialise(self, generator)
-        for block in self.blocks:
+        for block in blocks:
             nn.init.normal_(block.w2.weight, 0.0, w2_std, generator=generator)
             nn.init.zeros_(block.w2.bias)
 

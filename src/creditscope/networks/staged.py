@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, overload
+from abc import ABCMeta, abstractmethod
+from typing import Any, ClassVar, Literal, overload
 
 import torch
 from torch import Tensor, nn
 
 
-class StagedNetwork(nn.Module, ABC):
+class Seeded(ABCMeta):
+    """Networks whose construction leaves PyTorch's global generator as it was.
+
+    nn.Linear and nn.Conv2d draw from the global generator while they are made, before `initialise` draws again from
+    ours. Unrestored, building a control would change the random numbers of the run around it.
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make the network, then put the global generator back."""
+        with torch.random.fork_rng(devices=[]):
+            return super().__call__(*args, **kwargs)
+
+
+class StagedNetwork(nn.Module, metaclass=Seeded):
     """embedding | stages | read-out.
 
         h_0 = embedding(x);   h_{l+1} = merge(l, h_l, f_l),  f_l = blocks[l](h_l);   logits = readout(h_L)
 
-    A residual network merges by h_l + f_l, a plain one by f_l alone. It knows nothing of methods: autograd on it is
-    always the true gradient.
+    A residual network merges by h_l + f_l, a plain one by f_l alone. Two promises that local rules rely on: all
+    weights of stage l are in blocks[l], and f_l enters h_{l+1} unchanged, ∂h_{l+1}/∂f_l = I. It knows nothing of
+    methods: autograd on it is always the true gradient.
     """
 
     name: ClassVar[str]

@@ -1,0 +1,47 @@
+"""creditscope: audits networks that were trained without backprop.  The public API on one page."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "audit": "auditing",
+    "Report": "records",
+    "Batch": "batch",
+    "FAProtocol": "compat",
+    "diagnose": "compat",
+    "DiagnosticReport": "compat",
+    "DiagnosticThresholds": "compat",
+    "residual_norms": "compat",
+    "bp_grad_norms": "compat",
+    "cross_batch_direction_stability": "compat",
+    "CreditscopeError": "errors",
+}
+__all__ = ["__version__", *_WHERE]
+
+if TYPE_CHECKING:
+    from creditscope.auditing import audit as audit
+    from creditscope.batch import Batch as Batch
+    from creditscope.compat import DiagnosticReport as DiagnosticReport
+    from creditscope.compat import DiagnosticThresholds as DiagnosticThresholds
+    from creditscope.compat import FAProtocol as FAProtocol
+    from creditscope.compat import bp_grad_norms as bp_grad_norms
+    from creditscope.compat import cross_batch_direction_stability as cross_batch_direction_stability
+    from creditscope.compat import diagnose as diagnose
+    from creditscope.compat import residual_norms as residual_norms
+    from creditscope.errors import CreditscopeError as CreditscopeError
+    from creditscope.records import Report as Report
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used (PEP 562), so that importing the package costs nothing."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'creditscope' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"creditscope.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

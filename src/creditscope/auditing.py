@@ -1,0 +1,196 @@
+"""The front door: a trained network and batches in, a Report out."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from creditscope import __version__
+from creditscope.adapters import Read, Stream, find_stream
+from creditscope.batch import Batch
+from creditscope.diagnostics import diagnostics, examine_all
+from creditscope.diagnostics.reference import reference_gain
+from creditscope.errors import InvalidInput, UnknownName
+from creditscope.evidence import Evidence, Ledger
+from creditscope.guards import PROBE_IMAGES, check_deterministic, check_gradient, first_images, undisturbed
+from creditscope.incoming import check_labels, checked_accuracies, checked_batches
+from creditscope.records import Provenance, Report, Subject
+from creditscope.registry import unknown
+from creditscope.trace import LossFunction, Trace, capture, cross_entropy
+from creditscope.verdict import Measurement, judge, profile
+
+Accuracy = float | Sequence[float]
+
+
+def audit(
+    model: nn.Module,
+    batches: Iterable[Any],
+    *,
+    blocks: str | Sequence[str] | None = None,
+    accuracy: Accuracy | None = None,
+    control_accuracy: Accuracy | None = None,
+    protocol: str = "three",
+    thresholds: Mapping[str, float] | None = None,
+    loss_fn: LossFunction | None = None,
+    read: Read = "auto",
+    name: str = "",
+    notes: str = "",
+    check_gradient: bool = True,
+) -> Report:
+    """Audit a trained network; the model comes back exactly as it was given.
+
+    batches           any iterable of (inputs, labels), read once; disjoint
+    blocks            path of the block list, or module names, for a model that does not show its stream
+    accuracy          share of right answers, one number or one per seed; measured on the batches if not given
+    control_accuracy  the same of the frozen-blocks control; without it depth utility stays open
+    protocol          "three", "four" or "april"
+    thresholds        other limits by code, for example {"D1": 100}
+    loss_fn           (logits, labels) -> one loss per sample, for other tasks than classification
+    read              which vector stands for a state with tokens: "auto", "first", "mean", "all" or an index
+    check_gradient    compare the backward pass with a finite difference first
+    """
+    chosen, limits = profile(protocol), _limits(thresholds)
+    trained = checked_accuracies(accuracy, "accuracy")
+    control = checked_accuracies(control_accuracy, "control_accuracy")
+    stream = find_stream(model, blocks, read)
+    ledger = Ledger(stream)
+    guards: dict[str, str] = {}
+    with undisturbed(model):
+        for trace in _traces(stream, batches, loss_fn, check_gradient, guards):
+            ledger.add(trace)
+    evidence = ledger.evidence()
+    images = None
+    if trained is None and ledger.accuracy is not None:
+        trained, images = (ledger.accuracy,), ledger.predictions
+    evidence = replace(
+        evidence,
+        accuracy=trained,
+        control_accuracy=control,
+        accuracy_images=images,
+        non_finite={**evidence.non_finite, "weights": _bad_weights(model)},
+    )
+    findings = examine_all(evidence, chosen.variants, limits)
+    return Report(
+        subject=_subject(model, evidence, name, notes),
+        protocol=protocol,
+        accuracy=trained,
+        control_accuracy=control,
+        findings=findings,
+        measures=_measures(evidence),
+        verdict=judge(chosen, findings),
+        provenance=_provenance(model, evidence, stream, guards),
+    )
+
+
+def _traces(
+    stream: Stream,
+    batches: Iterable[Any],
+    loss_fn: LossFunction | None,
+    gradient_check: bool,
+    guards: dict[str, str],
+) -> Iterator[Trace]:
+    """One trace per batch; the guards look at the first images before anything is measured."""
+    classes = 0
+    for index, batch in enumerate(checked_batches(batches, stream.model)):
+        if index == 0:
+            few = first_images(batch, PROBE_IMAGES)
+            with _explained(stream.model, batch):
+                classes = check_deterministic(stream, few).shape[-1]
+            guards["deterministic"] = "passed"
+        if loss_fn is None:
+            check_labels(batch, classes, index)
+        if index == 0:
+            checked = check_gradient(stream, few, loss_fn or cross_entropy) if gradient_check else "switched off"
+            guards["gradient"] = checked
+        with _explained(stream.model, batch):
+            trace = capture(stream, batch, loss_fn or cross_entropy)
+        yield trace
+
+
+@contextmanager
+def _explained(model: nn.Module, batch: Batch) -> Iterator[None]:
+    """A model that cannot take its inputs is the user's mistake, not a crash."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        shape = tuple(batch.inputs.shape) if isinstance(batch.inputs, Tensor) else type(batch.inputs).__name__
+        raise InvalidInput(
+            f"{type(model).__name__} cannot take inputs of shape {shape}: {error}\n"
+            "Nothing was measured. Check that the batches are the ones this network was trained on."
+        ) from error
+
+
+def _limits(thresholds: Mapping[str, float] | None) -> dict[str, float]:
+    for code, at in (thresholds or {}).items():
+        if code not in diagnostics or ":" in code:
+            raise UnknownName(unknown("diagnostic", code, [name for name in diagnostics if ":" not in name]))
+        if not isinstance(at, int | float) or at != at:
+            raise InvalidInput(f"The threshold of {code} is {at!r}.\nA limit must be a number.")
+    return dict(thresholds or {})
+
+
+def _bad_weights(model: nn.Module) -> int:
+    """Non-finite numbers in parameters and buffers."""
+    tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
+    counts = [torch.count_nonzero(tensor.detach() - tensor.detach()) for tensor in tensors]
+    return sum(int(count) for count in counts)
+
+
+def _measures(evidence: Evidence) -> dict[str, Measurement]:
+    """Numbers without a limit: the median norms per layer and the gain of the read-out."""
+    hidden = evidence.hidden_norms.median(dim=1).values.tolist()
+    gradient = evidence.gradient_norms.median(dim=1).values.tolist()
+    return {
+        "hidden_norm": Measurement(hidden[-1], tuple(hidden), note="median ‖h_l‖; value: the deepest"),
+        "gradient_norm": Measurement(gradient[-1], tuple(gradient), note="median ‖g_l‖ of each sample's own loss"),
+        "gain": Measurement(reference_gain(evidence), note="median ‖g_L‖/‖e‖"),
+    }
+
+
+def _subject(model: nn.Module, evidence: Evidence, name: str, notes: str) -> Subject:
+    return Subject(
+        name=name or type(model).__name__,
+        notes=notes,
+        model=type(model).__name__,
+        depth=len(evidence.hidden_norms) - 1,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+    )
+
+
+def _provenance(model: nn.Module, evidence: Evidence, stream: Stream, guards: dict[str, str]) -> Provenance:
+    anchor = next(model.parameters(), torch.zeros(()))
+    return Provenance(
+        creditscope=__version__,
+        torch=torch.__version__,
+        python=platform.python_version(),
+        commit=source_commit(),
+        device=str(anchor.device),
+        dtype=str(anchor.dtype).removeprefix("torch."),
+        images=evidence.images,
+        batches=evidence.batches,
+        read=str(stream.rule),
+        guards=guards,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+@lru_cache(maxsize=1)
+def source_commit() -> str | None:
+    """The commit of the source tree that runs, None for an installed package."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    answer = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or None

@@ -1,0 +1,89 @@
+"""Fashion-MNIST: 28 x 28 grey images of clothes, from a Debian package or the official files."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import zlib
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from creditscope.batch import Batch
+from creditscope.datasets import dataset
+from creditscope.datasets.cache import Checksum, Unreachable, cache_folder, download, obtain, unfinished
+from creditscope.datasets.dataset import Dataset
+from creditscope.errors import BadFile
+
+HOME = "fashion-mnist"
+URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
+PACKAGE = "dataset-fashion-mnist"
+DEBIAN = Path("/usr/share/datasets/fashion-mnist")
+# The official files by their published MD5.  Debian compressed the same content anew: the content has its own sum.
+FILES = {
+    "train-images-idx3-ubyte.gz": Checksum("md5", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+    "train-labels-idx1-ubyte.gz": Checksum("md5", "25c81989df183df01b3e8a0aad5dffbe"),
+    "t10k-images-idx3-ubyte.gz": Checksum("md5", "bef4ecab320f06d8554ea6380940ec79"),
+    "t10k-labels-idx1-ubyte.gz": Checksum("md5", "bb300cfdad3c16e7a12a480ee83cd310"),
+}
+CONTENT = {
+    "train-images-idx3-ubyte.gz": Checksum(
+        "sha256", "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"
+    ),
+    "train-labels-idx1-ubyte.gz": Checksum(
+        "sha256", "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"
+    ),
+    "t10k-images-idx3-ubyte.gz": Checksum("sha256", "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"),
+    "t10k-labels-idx1-ubyte.gz": Checksum("sha256", "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"),
+}
+
+
+@dataset("fashion_mnist")
+def fashion_mnist(folder: Path | None = None) -> Dataset:
+    """60,000 training and 10,000 test images (1, 28, 28) in ten classes; no augmentation.
+
+    Xiao, Rasul and Vollgraf (2017).
+    """
+    home = cache_folder(folder) / HOME
+    if not all((home / name).exists() for name in FILES):
+        sources = {
+            f"Debian package {PACKAGE} in {DEBIAN}": partial(_copy, home),
+            URL: partial(_fetch, home),
+        }
+        remedy = f"Put {', '.join(FILES)} from {URL} into {home}, or install the Debian package {PACKAGE}."
+        obtain("fashion_mnist", home, sources, remedy)
+    train_images, train_labels, test_images, test_labels = (_read(home / name) for name in FILES)
+    train = Batch(train_images[:, None], train_labels.long())
+    test = Batch(test_images[:, None], test_labels.long())
+    return Dataset("fashion_mnist", train, test, classes=10, mean=(0.2860,), std=(0.3530,))
+
+
+def _copy(home: Path) -> None:
+    """Take the files that the Debian package brought."""
+    if not all((DEBIAN / name).exists() for name in FILES):
+        raise Unreachable("not installed")
+    for name in FILES:
+        with unfinished(home / name) as part:
+            shutil.copyfile(DEBIAN / name, part)
+
+
+def _fetch(home: Path) -> None:
+    for name, expected in FILES.items():
+        if not (home / name).exists():
+            download(f"{URL}/{name}", home / name, expected)
+
+
+def _read(path: Path) -> Tensor:
+    """One idx file of bytes: two zeros, type 8, the number of axes, each length as four bytes, then the values."""
+    try:
+        content = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as reason:
+        raise BadFile(f"{path} cannot be unpacked: {reason}.\nIt is damaged. Delete it, and run again.") from reason
+    CONTENT[path.name].check(content, path)
+    axes = content[3]
+    lengths = np.frombuffer(content, dtype=">u4", count=axes, offset=4)
+    values = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * axes)
+    return torch.from_numpy(values.reshape(lengths).copy())

@@ -1,0 +1,72 @@
+"""D3: do the trained blocks do more than frozen random ones?"""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from creditscope.diagnostics import diagnostic
+from creditscope.intervals import Interval, newcombe_interval, paired_interval, t_interval, welch_interval
+from creditscope.verdict import Limit, Measurement, Missing
+
+if TYPE_CHECKING:
+    from creditscope.evidence import Evidence
+
+POINTS = 100.0
+
+
+@diagnostic(
+    "D3",
+    title="Depth utility",
+    limit=Limit(
+        at=2.0,
+        fires="below",
+        unit="points",
+        because="seeds of one method differ by less than 2 points, and trained backprop blocks gain 20 and more",
+    ),
+    means="With its blocks frozen at random initialisation and only embedding and read-out trained, the same network "
+    "does as well: the method has not taught the blocks anything that shows in the accuracy.",
+    does_not_mean="It does not say that credit is wrong everywhere, nor that the embedding learns nothing. A margin "
+    "above the limit does not say that depth is used as well as backprop uses it.",
+    do="Run the frozen control with the same data, recipe and seeds (`creditscope train --controls frozen`). Report its "
+    "accuracy beside the method's, with several seeds.",
+)
+def depth_utility(evidence: Evidence) -> Measurement | Missing:
+    """Accuracy gained by training the blocks, in percentage points.
+
+    mean accuracy - mean frozen-blocks accuracy, with a 95 % two-sided interval over seeds: paired t for matched seeds,
+    Welch's t for unmatched ones, one-sample t against a single control; for one seed Newcombe's interval over images
+    """
+    trained, control = evidence.accuracy, evidence.control_accuracy
+    if control is None:
+        return Missing("no frozen-blocks control was given: depth utility stays open")
+    if trained is None:
+        return Missing("no accuracy was given, and none can be measured on these labels")
+    interval, note = _interval(trained, control, evidence)
+    margin = POINTS * (fmean(trained) - fmean(control))
+    if interval is not None:
+        interval = (POINTS * interval[0], POINTS * interval[1])
+    per_seed = ()
+    if len(trained) == len(control) and evidence.matched_seeds:
+        per_seed = tuple(POINTS * (a - b) for a, b in zip(trained, control, strict=True))
+    return Measurement(margin, per_layer=per_seed, interval=interval, note=note)
+
+
+def _interval(
+    trained: tuple[float, ...], control: tuple[float, ...], evidence: Evidence
+) -> tuple[Interval | None, str]:
+    """The interval of trained - control that the number of seeds on both sides allows, and its name."""
+    n, m = len(trained), len(control)
+    if n >= 2 and n == m and evidence.matched_seeds:
+        return paired_interval(trained, control), f"paired t-interval over {n} seeds"
+    if n >= 2 and m >= 2:
+        return welch_interval(trained, control), f"Welch's t-interval over {n} and {m} seeds, not matched"
+    if n >= 2:
+        return t_interval([a - control[0] for a in trained]), f"t-interval over {n} seeds; the control is taken as exact"
+    if m >= 2:
+        return t_interval([trained[0] - c for c in control]), f"t-interval over {m} controls; the accuracy is taken as exact"
+    note = "one seed: spread between seeds not measured"
+    images = evidence.accuracy_images
+    if images is None:
+        return None, note
+    return newcombe_interval(trained[0], images, control[0], images), f"{note}; Newcombe's interval over {images:,} images"

@@ -1,0 +1,52 @@
+"""D2: is the reference gradient large enough to be compared with?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from creditscope.diagnostics import diagnostic
+from creditscope.verdict import Limit, Measurement
+
+if TYPE_CHECKING:
+    from creditscope.evidence import Evidence
+
+PUBLISHED_BATCH = 128  # the batch size at which the published floor of a mean loss's gradient was calibrated
+FLOOR = 1e-7  # 10 x eps of F.cosine_similarity
+
+
+@diagnostic(
+    "D2",
+    title="Reference validity",
+    limit=Limit(
+        at=FLOOR,
+        fires="below",
+        because="10 x eps of F.cosine_similarity, which clamps smaller norms; healthy networks have 1e-4, collapsed "
+        "ones 4e-9 and less",
+    ),
+    means="The backprop gradient at the deepest state is so small that the usual cosine compares credit with the clamp. "
+    "Cause `collapsed`: the read-out passes almost nothing back (its Jacobian shrinks with 1/‖h_L‖). "
+    "Cause `fitted`: the gradient is small because the errors are, and the reference is sound.",
+    does_not_mean="It does not mean that rounding destroyed the gradient: in float32 its direction is still exact. "
+    "With cause `fitted` it is not a failure and does not gate Γ.",
+    do="Do not report Γ for this network. Keep the stream's scale bounded and train again, or report Γ from epochs at "
+    "which the reference was still valid.",
+)
+def reference_validity(evidence: Evidence) -> Measurement:
+    """Size of the reference gradient at the deepest state, as a batch of 128 under a mean loss would show it.
+
+    median over all images of ‖g_L‖ / 128;   gain = median of ‖g_L‖/‖e‖ over images with e ≠ 0;
+    cause `collapsed` if gain/128 < 1e-7, else `fitted`
+    """
+    medians = evidence.gradient_norms.median(dim=1).values / PUBLISHED_BATCH
+    gain = reference_gain(evidence)
+    value = medians[-1].item()
+    cause = "collapsed" if gain / PUBLISHED_BATCH < FLOOR else "fitted"
+    note = f"gain ‖g_L‖/‖e‖ {gain:.3g}" + (f": {cause}" if value < FLOOR else "")
+    return Measurement(value, per_layer=tuple(medians.tolist()), cause=cause, note=note)
+
+
+def reference_gain(evidence: Evidence) -> float:
+    """median of ‖g_L‖/‖e‖ over the samples with an error; NaN if there is none."""
+    wrong = evidence.error_norms > 0
+    ratios = evidence.gradient_norms[-1][wrong] / evidence.error_norms[wrong]
+    return ratios.median().item() if len(ratios) else float("nan")

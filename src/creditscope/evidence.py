@@ -1,0 +1,158 @@
+"""What is left of the traces when the batches are gone: all that a diagnostic may read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from creditscope.adapters import Stream
+from creditscope.trace import Trace
+
+GROUP = 128  # images whose mean gradient makes one direction of D4; also the batch size of the published floor
+
+
+@dataclass(frozen=True, slots=True)
+class Directions:
+    """Sums of unit vectors, one per group of images, at every layer.
+
+    For K unit vectors u_k the mean pairwise cosine is (‖Σ u_k‖² - K)/(K(K - 1)): the vectors need not be kept.
+    """
+
+    sums: tuple[Tensor, ...]  # per layer (d,)
+    groups: int
+    vanished: tuple[int, ...]  # per layer: groups whose mean gradient is exactly zero
+    size: int | None  # images in a group; None: the batches themselves
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Per-sample norms over all images, D4's directions, counts, accuracies and probes; absent = None."""
+
+    hidden_norms: Tensor  # (L+1, samples), float64
+    gradient_norms: Tensor  # (L+1, samples), float64
+    error_norms: Tensor  # (samples,), float64: ‖∂ℓ/∂logits‖
+    directions: Directions | None = None
+    non_finite: dict[str, int] = field(default_factory=dict)
+    images: int = 0
+    batches: int = 0
+    accuracy: tuple[float, ...] | None = None  # one per seed
+    control_accuracy: tuple[float, ...] | None = None
+    accuracy_images: int | None = None  # test images behind one accuracy, if known
+    matched_seeds: bool = True
+
+
+class Ledger:
+    """Adds up traces; holds per-sample norms and sums, never a batch, and waits for no device."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._read = stream.vectors
+        self._hidden: list[Tensor] = []
+        self._gradient: list[Tensor] = []
+        self._error: list[Tensor] = []
+        self._bad: dict[str, Tensor] = {}
+        self._correct: Tensor | int = 0
+        self._groups = _Grouped(GROUP)
+        self._whole = _Grouped(None)
+        self.images = 0
+        self.batches = 0
+        self.predictions = 0
+
+    def add(self, trace: Trace) -> None:
+        """Reduce one batch to what the diagnostics need."""
+        gradients = [self._read(gradient) for gradient in trace.gradients]
+        self._hidden.append(torch.stack([_norms(self._read(state)) for state in trace.hiddens]))
+        self._gradient.append(torch.stack([_norms(gradient) for gradient in gradients]))
+        self._error.append(_error_norms(trace.error, rows=self._gradient[-1].shape[1]))
+        self._count("states", trace.hiddens)
+        self._count("gradients", trace.gradients)
+        self._count("logits", (trace.logits,))
+        self._groups.add(gradients)
+        if self._groups.count < 2:
+            self._whole.add(gradients)
+        guess = trace.logits.argmax(-1)
+        if guess.shape == trace.labels.shape:
+            self._correct = self._correct + (guess == trace.labels).sum()
+            self.predictions += trace.labels.numel()
+        self.images += len(trace.logits)
+        self.batches += 1
+
+    def evidence(self) -> Evidence:
+        """The norms and sums, on the CPU."""
+        return Evidence(
+            hidden_norms=torch.cat(self._hidden, 1).cpu(),
+            gradient_norms=torch.cat(self._gradient, 1).cpu(),
+            error_norms=torch.cat(self._error).cpu(),
+            directions=self._directions(),
+            non_finite={where: int(count) for where, count in self._bad.items()},
+            images=self.images,
+            batches=self.batches,
+        )
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of right predictions; None where labels are not classes."""
+        return int(self._correct) / self.predictions if self.predictions else None
+
+    def _count(self, where: str, tensors: tuple[Tensor, ...]) -> None:
+        # x - x is 0 for a finite number and NaN for every other; NaN counts as non-zero.
+        bad = torch.stack([torch.count_nonzero(tensor - tensor) for tensor in tensors]).sum()
+        self._bad[where] = self._bad[where] + bad if where in self._bad else bad
+
+    def _directions(self) -> Directions | None:
+        if self._groups.count >= 2:
+            return self._groups.directions()
+        return self._whole.directions() if self._whole.count >= 2 else None
+
+
+class _Grouped:
+    """Unit directions of the mean gradient over `size` consecutive images (None: over each batch), summed."""
+
+    def __init__(self, size: int | None) -> None:
+        self._size = size
+        self._filled = 0
+        self._partial: list[Tensor] = []
+        self._sums: list[Tensor] = []
+        self._zeros: list[Tensor] = []
+        self.count = 0
+
+    def add(self, gradients: list[Tensor]) -> None:
+        start, images = 0, len(gradients[0])
+        while start < images:
+            room = images if self._size is None else self._size - self._filled
+            stop = min(images, start + room)
+            sums = [_sum(gradient[start:stop]) for gradient in gradients]
+            self._partial = [a + b for a, b in zip(self._partial, sums, strict=True)] if self._partial else sums
+            self._filled += stop - start
+            if self._size is None or self._filled == self._size:
+                self._close()
+            start = stop
+
+    def _close(self) -> None:
+        norms = [total.norm() for total in self._partial]
+        units = [torch.where(norm > 0, total / norm, total) for total, norm in zip(self._partial, norms, strict=True)]
+        zeros = [(norm == 0).long() for norm in norms]
+        self._sums = [a + b for a, b in zip(self._sums, units, strict=True)] if self._sums else units
+        self._zeros = [a + b for a, b in zip(self._zeros, zeros, strict=True)] if self._zeros else zeros
+        self._partial, self._filled = [], 0
+        self.count += 1
+
+    def directions(self) -> Directions:
+        vanished = tuple(int(zero) for zero in self._zeros)
+        return Directions(tuple(total.cpu() for total in self._sums), self.count, vanished, self._size)
+
+
+def _norms(vectors: Tensor) -> Tensor:
+    """‖·‖₂ along the features in float64, where no float32 number squared over- or underflows; one per row."""
+    return torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float64).flatten()
+
+
+def _error_norms(error: Tensor, rows: int) -> Tensor:
+    """‖∂ℓ/∂logits‖ of the sample (or position) behind each row of the gradient norms."""
+    norms = _norms(error) if error.dim() == 2 or error[..., 0].numel() == rows else _norms(error.flatten(1))
+    return norms.repeat_interleave(rows // len(norms))
+
+
+def _sum(vectors: Tensor) -> Tensor:
+    return vectors.flatten(0, -2).sum(0, dtype=torch.float64)
