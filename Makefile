@@ -1,0 +1,117 @@
+# Run from the root of the clone. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help install install-all system test test-all test-thirdparty lint types demo reproduce benchmarks docs constraints clean
+
+PYTHON ?= python3
+JOBS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+OTHERS := $(VENV)/thirdparty
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+
+# --- installation ----------------------------------------------------------------------------------------------------
+
+install: $(VENV)/.installed ## create .venv and install the tested versions; a torch already in .venv is kept
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "creditscope needs Python 3.11 or newer, which '$(PYTHON)' is not: install it, or say which one: make install PYTHON=python3.12" >&2; exit 1; }
+	@if [ -e $(VENV) ]; then echo "$(VENV) exists but holds no Python: move it away, then run make install again." >&2; exit 1; fi
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); \
+	  echo "'$(PYTHON) -m venv' fails: install the venv module (Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; }
+
+# The constraints in force: the tested versions, but with the torch that somebody put into .venv on purpose.
+$(VENV)/constraints.txt: constraints.txt | $(BIN)/python
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(VENV) was made with a Python older than 3.11: remove it, then run make install again." >&2; exit 1; }
+	@kept=$$($(BIN)/python -c 'import importlib.metadata as m; print(*{"torch==" + d.version for d in m.distributions(name="torch")})'); \
+	  sed "s/^torch==.*/$${kept:-&}/" constraints.txt > $@
+
+$(VENV)/.installed: pyproject.toml $(VENV)/constraints.txt
+	$(PIP) install --quiet -c $(VENV)/constraints.txt -e '.[dev]'
+	@touch $@
+
+install-all: $(VENV)/.installed-all ## the same with the extras: ray, lightning, tensorboard
+
+$(VENV)/.installed-all: $(VENV)/.installed
+	$(PIP) install --quiet -c $(VENV)/constraints.txt -e '.[dev,ray,lightning,tensorboard]'
+	@touch $@
+
+# Other people's models live in a second environment on top of the first. Their torchvision does not load its compiled
+# operations beside a CPU torch, so that three of them come without their dependencies.
+$(OTHERS)/.installed: $(VENV)/.installed-all
+	@rm -rf $(OTHERS)
+	@$(BIN)/python -m venv $(OTHERS)
+	@$(BIN)/python -c 'import site; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
+	  > "$$($(OTHERS)/bin/python -c 'import site; print(site.getsitepackages()[0])')/beneath.pth"
+	$(OTHERS)/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt transformers
+	$(OTHERS)/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt --no-deps --use-pep517 torchvision timm biotorch
+	@touch $@
+
+constraints: $(OTHERS)/.installed ## pin constraints.txt to what the environments hold now
+	@{ echo "# The tested versions, written by make constraints. A torch already in .venv takes precedence."; \
+	  $(OTHERS)/bin/python -m pip --disable-pip-version-check freeze --exclude-editable | sed -E 's/\+cpu$$//'; } > constraints.txt.part
+	@! grep -n -E '@|://' constraints.txt.part || { rm constraints.txt.part; echo "A package has no plain version: see above." >&2; exit 1; }
+	@mv constraints.txt.part constraints.txt
+
+PACKAGES := python3-venv chromium fonts-liberation tmux texlive-latex-base texlive-latex-recommended dataset-fashion-mnist \
+  $(shell command -v npm >/dev/null || echo nodejs npm)
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -n)
+APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -q
+
+system: ## apt: chromium, LaTeX, tmux, npm and Fashion-MNIST, as root or with sudo -n
+	@command -v apt-get >/dev/null || { echo "make system knows Debian and Ubuntu only. Install by hand: $(PACKAGES)" >&2; exit 1; }
+	@present() { dpkg-query -W -f '$${db:Status-Status}\n' $(PACKAGES) 2>/dev/null | grep -c -x installed; }; \
+	fetch() { $(APT) update || echo "apt-get update failed; trying with the lists at hand." >&2; $(APT) install -y --no-install-recommends $(PACKAGES); }; \
+	if [ "$$(present)" = $(words $(PACKAGES)) ]; then echo "already installed: $(PACKAGES)"; else fetch || { sleep 10; fetch; }; fi
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+# pytest's exit code 5 says that no test carries the marker.
+NONE = || { [ $$? = 5 ] && echo "No test is marked so."; }
+
+test: install ## the fast suite, below 3 minutes on 2 cores; no root, no network
+	$(PYTEST) -n $(JOBS)
+
+test-all: test install-all ## the fast suite, then slow, Ray, browser and third-party tests
+	$(PYTEST) -n $(JOBS) --hypothesis-profile=thorough -m "slow and not (ray or thirdparty)" $(NONE)
+	$(PYTEST) -m "ray and not thirdparty" $(NONE)
+	@$(MAKE) --no-print-directory test-thirdparty
+
+test-thirdparty: $(OTHERS)/.installed ## timm, transformers, BioTorch and Lightning, one process per file
+	@for file in $$(grep -rlw --include='test_*.py' 'mark.thirdparty' tests); do \
+	  echo "$$file"; OMP_NUM_THREADS=1 $(OTHERS)/bin/python -m pytest -m thirdparty "$$file"; done
+
+lint: install ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install ## mypy --strict
+	$(BIN)/mypy
+
+# --- use -------------------------------------------------------------------------------------------------------------
+
+demo: install ## one minute: a decent accuracy, walked back by the audit
+	$(BIN)/creditscope demo
+
+reproduce: install ## run or resume the published experiments at the laptop budget, and write their tables
+	$(BIN)/creditscope reproduce
+
+benchmarks: install ## every benchmark, one after the other, on one thread
+	@for script in benchmarks/[!_]*.py; do echo "== $$script"; OMP_NUM_THREADS=1 $(BIN)/python "$$script"; done
+
+docs: install ## write the generated pages again
+	@for script in docs/generate/[!_]*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+clean: ## caches and build products; .venv stays
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
