@@ -10,7 +10,7 @@ from creditscope.registry import Registry
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from creditscope.datasets.dataset import Dataset
+    from creditscope.datasets.tensors import Dataset
 
 L = TypeVar("L", bound="Callable[..., Dataset]")
 
@@ -38,3 +38,12 @@ def dataset(name: str, *, revision: int = 1) -> Callable[[L], L]:
         return load
 
     return enter
+
+
+def __getattr__(name: str) -> Any:
+    """`creditscope.datasets.Dataset`, imported when it is first asked for: torch is slow to import."""
+    if name == "Dataset":
+        from creditscope.datasets.tensors import Dataset
+
+        return Dataset
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from creditscope.datasets import cifar_sheets, dataset
 from creditscope.datasets.cache import Checksum, cache_folder, obtain
 from creditscope.datasets.cifar_binary import Archive, fetch_and_unpack, read_records, unpack
-from creditscope.datasets.dataset import Dataset
+from creditscope.datasets.tensors import Dataset
 
 CHECKSUMS = {
     "data_batch_1.bin": Checksum("sha1", "aadd24acce27caa71bf4b10992e9e7b2d74c2540"),

