@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from creditscope.errors import BadFile
@@ -22,9 +22,12 @@ def whole(path: Path | str) -> Iterator[Path]:
             os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
-        raise BadFile(f"{path} cannot be written: {error.strerror or error}.\nNothing was left there. Choose another place.") from error
+        raise BadFile(
+            f"{path} cannot be written: {error.strerror or error}.\nNothing was left there. Choose another place."
+        ) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # the folder itself may be what is wrong
+            part.unlink()
 
 
 def write_text(path: Path | str, text: str) -> Path:

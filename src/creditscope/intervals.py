@@ -12,7 +12,7 @@ Interval = tuple[float, float]
 
 def t_interval(values: Sequence[float]) -> Interval:
     """mean ± t_{n-1} · s/√n, s with ddof 1; needs two values."""
-    return _student(fmean(values), stdev(values) / math.sqrt(len(values)), len(values) - 1)
+    return _student(fmean(values), _spread(values) / math.sqrt(len(values)), len(values) - 1)
 
 
 def paired_interval(left: Sequence[float], right: Sequence[float]) -> Interval:
@@ -22,7 +22,7 @@ def paired_interval(left: Sequence[float], right: Sequence[float]) -> Interval:
 
 def welch_interval(left: Sequence[float], right: Sequence[float]) -> Interval:
     """Welch's interval for the difference of two means with unequal variances, for seeds that are not matched."""
-    parts = [stdev(values) ** 2 / len(values) for values in (left, right)]
+    parts = [_spread(values) ** 2 / len(values) for values in (left, right)]
     error = math.sqrt(sum(parts))
     if error == 0:
         difference = fmean(left) - fmean(right)
@@ -50,6 +50,11 @@ def newcombe_interval(left: float, left_images: int, right: float, right_images:
     down = math.hypot(left - low_left, high_right - right)
     up = math.hypot(high_left - left, right - low_right)
     return difference - down, difference + up
+
+
+def _spread(values: Sequence[float]) -> float:
+    """Standard deviation (ddof 1); NaN if any value is not finite, for which `statistics.stdev` has no answer."""
+    return stdev(values) if all(math.isfinite(value) for value in values) else math.nan
 
 
 def _student(centre: float, error: float, freedom: float) -> Interval:

@@ -69,7 +69,7 @@ class Limit:
         """Distance from the limit, positive on the passing side: decades (log₁₀ of the ratio), points or units."""
         if self.unit == "decades":
             if value <= 0 or self.at <= 0:
-                return math.inf if value <= self.at and self.fires == "above" else -math.inf
+                return -math.inf if self.past(value) else math.inf
             ahead = math.log10(self.at) - math.log10(value)
         else:
             ahead = self.at - value

@@ -33,5 +33,7 @@ def scale_stability(evidence: Evidence) -> Measurement | Missing:
     growth = medians[1:] / medians[:-1]
     worst = int(growth.nan_to_num(nan=float("inf")).argmax())
     return Measurement(
-        growth[worst].item(), per_layer=tuple(growth.tolist()), note=f"largest across block {worst}, h_{worst} to h_{worst + 1}"
+        growth[worst].item(),
+        per_layer=tuple(growth.tolist()),
+        note=f"largest across block {worst}, h_{worst} to h_{worst + 1}",
     )

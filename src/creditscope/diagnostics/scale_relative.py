@@ -1,4 +1,7 @@
-"""D1: how far does the residual stream leave the scale of layer 0?  (The earlier form, profile `april`.)"""
+"""D1: how far does the residual stream leave the scale of layer 0?
+
+The earlier form of the question, of the profile `april`.
+"""
 
 from __future__ import annotations
 
