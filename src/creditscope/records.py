@@ -100,4 +100,73 @@ class Report(Record):
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
         """The published JSON schema of a report file."""
-        return cls.model_json_schema(mode="serialization")
+        from creditscope.schema import AsWritten
+
+        return cls.model_json_schema(mode="serialization", schema_generator=AsWritten)
+
+
+class HistoryRow(Record):
+    """One epoch of a training run; norms, d1, d2 and gamma are measured on the first 1,024 test images."""
+
+    epoch: int
+    loss: float
+    accuracy: float
+    hidden_norms: tuple[float, ...]
+    gradient_norms: tuple[float, ...]
+    d1: float
+    d2: float
+    gamma: tuple[float, ...] = ()
+    gamma_clamped: tuple[float, ...] = ()
+    auxiliary: dict[str, float] = {}
+
+
+class Divergence(Record):
+    """When and why a run stopped early."""
+
+    epoch: int
+    step: int | None = None
+    why: str
+
+
+class RunRecord(Record):
+    """What a training run leaves behind besides its weights."""
+
+    schema_version: Literal[1] = 1
+    key: str = ""
+    spec: dict[str, Any] = {}
+    versions: dict[str, str]
+    commit: str | None = None
+    device: str
+    data_checksum: str = ""
+    test_images: int
+    history: tuple[HistoryRow, ...]
+    diverged: Divergence | None = None
+    timings: dict[str, float] = {}
+    report: Report | None = None
+
+    @property
+    def accuracy(self) -> float:
+        """Test accuracy after the last epoch."""
+        return self.history[-1].accuracy if self.history else float("nan")
+
+    def to_json(self, path: Path | str | None = None) -> str:
+        """The record as JSON; written to `path` too if one is given."""
+        text = self.model_dump_json(indent=1) + "\n"
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    @classmethod
+    def from_json(cls, path: Path | str) -> RunRecord:
+        """Read a record; an unknown schema version or a damaged file is refused."""
+        text = read_text(path, "The record")
+        try:
+            version = json.loads(text).get("schema_version")
+            if version != SCHEMA_VERSION:
+                raise BadFile(
+                    f"{path} has schema version {version!r}, this creditscope reads {SCHEMA_VERSION}.\n"
+                    "Fields may have changed their meaning. Use the creditscope that wrote it, or train again."
+                )
+            return cls.model_validate_json(text)
+        except (json.JSONDecodeError, AttributeError, ValidationError) as error:
+            raise BadFile(f"{path} is not a record of a run: {error}\nTrain again to make one.") from error

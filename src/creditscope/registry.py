@@ -43,10 +43,10 @@ class Registry(Mapping[str, T], Generic[T]):
     def _load(self) -> None:
         if self._complete:
             return
-        self._complete = True
         package = importlib.import_module(self._package)
         for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
             importlib.import_module(f"{self._package}.{module}")
+        self._complete = True  # only now: after a failed import the next look-up tries again
 
     def __getitem__(self, name: str) -> T:
         self._load()
@@ -68,9 +68,9 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self._entries
 
 
-def unknown(kind: str, name: str, known: Mapping[str, object] | list[str]) -> str:
+def unknown(kind: str, name: object, known: Mapping[str, object] | list[str]) -> str:
     """The sentence for a name that does not exist, with the nearest one that does."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"There is no {kind} called {name!r}.{hint}\nKnown: {', '.join(names) or 'none'}."

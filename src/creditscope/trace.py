@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
@@ -82,3 +83,36 @@ def per_sample(loss_fn: LossFunction, logits: Tensor, labels: Tensor) -> Tensor:
             'Return one loss per sample (reduction="none").'
         )
     return losses
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """What a method says about one batch: the same record for training and for auditing.
+
+    signals    a_l, one per state h_0..h_L and of its shape, before normalisation
+    gradients  per parameter name: what the optimiser gets
+    loss       mean cross-entropy of the batch
+    exact      layers whose credit is the gradient by construction
+    auxiliary  named losses of networks that learn alongside
+    """
+
+    signals: tuple[Tensor, ...]
+    gradients: dict[str, Tensor]
+    loss: Tensor
+    exact: frozenset[int] = frozenset()
+    auxiliary: dict[str, Tensor] = field(default_factory=dict)
+
+
+class CreditSource(ABC):
+    """Credit for a batch on demand, from a rule with its saved feedback or from a user's own function."""
+
+    local: bool = True  # declared to carry nothing through the weights above
+    exact: frozenset[int] = frozenset()  # layers whose credit is the gradient by construction
+
+    @abstractmethod
+    def signals(self, batch: Batch) -> tuple[Tensor, ...]:
+        """a_0..a_L for a batch, each of the shape of its state."""
+
+    def redrawn(self, generator: torch.Generator) -> CreditSource | None:
+        """The same source with fresh feedback from its own distribution; None if it has no feedback."""
+        return None

@@ -1,0 +1,93 @@
+"""A trained run as one folder: weights.safetensors (network, feedback, auxiliary networks) and record.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from creditscope.batch import Batch
+from creditscope.errors import BadFile
+from creditscope.files import whole
+from creditscope.methods.rule import BoundRule, CreditRule, Feedback
+from creditscope.networks.staged import StagedNetwork
+from creditscope.records import RunRecord
+
+WEIGHTS, RECORD = "weights.safetensors", "record.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A trained network with the feedback that trained it, and what was written down on the way."""
+
+    network: StagedNetwork
+    rule: CreditRule
+    feedback: Feedback
+    record: RunRecord
+    example: Batch
+
+    def credit(self) -> BoundRule:
+        """The credit that trained this network, as `audit(..., credit=)` takes it."""
+        return BoundRule(self.rule, self.network, self.feedback, self.example)
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the folder; the record comes last, so its presence means that all is there."""
+        folder = Path(folder)
+        with whole(folder / WEIGHTS) as part:
+            save_file(self.tensors(), part)
+        self.record.to_json(folder / RECORD)
+        return folder
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor by name, prefixed with network., feedback. or auxiliary."""
+        extra = self.feedback.networks
+        parts = {
+            "network": self.network.state_dict(),
+            "feedback": self.feedback.tensors,
+            "auxiliary": extra.state_dict() if extra is not None else {},
+        }
+        return {
+            f"{part}.{name}": tensor.detach().cpu().contiguous().clone()
+            for part, named in parts.items()
+            for name, tensor in named.items()
+        }
+
+
+def read_tensors(folder: Path | str) -> dict[str, dict[str, Tensor]]:
+    """The parts of a checkpoint's weights file: network, feedback, auxiliary (empty where missing)."""
+    path = Path(folder) / WEIGHTS
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise BadFile(f"{path} cannot be read: {error}.\nThere are no weights to audit. Train the run again.") from error
+    parts: dict[str, dict[str, Tensor]] = {"network": {}, "feedback": {}, "auxiliary": {}}
+    for name, tensor in tensors.items():
+        part, _, rest = name.partition(".")
+        parts.setdefault(part, {})[rest] = tensor
+    return parts
+
+
+def load_weights(module: nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:
+    """Load a state dict whole; missing, unexpected and misshapen entries are listed."""
+    own = module.state_dict()
+    missing, unexpected = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
+    shapes = [
+        f"{name} is {tuple(tensors[name].shape)}, not {tuple(own[name].shape)}"
+        for name in sorted(own.keys() & tensors.keys())
+        if tensors[name].shape != own[name].shape
+    ]
+    if missing or unexpected or shapes:
+        raise BadFile(
+            f"{source} does not fit {type(module).__name__}."
+            f"{_listed('Missing', missing)}{_listed('Unexpected', unexpected)}{_listed('Of another shape', shapes)}\n"
+            "Some weights would stay random. Check the network's name and options."
+        )
+    module.load_state_dict(dict(tensors))
+
+
+def _listed(what: str, names: list[str]) -> str:
+    return f"\n{what}: {', '.join(names)}." if names else ""

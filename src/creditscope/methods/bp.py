@@ -1,0 +1,76 @@
+"""Backpropagation: the reference."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from creditscope.batch import Batch
+from creditscope.methods import method
+from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Scope
+from creditscope.networks.staged import StagedNetwork
+from creditscope.trace import Credit
+
+
+class EndToEnd(CreditRule):
+    """A rule that follows the graph from the loss to the embedding."""
+
+    def following(self, network: StagedNetwork, feedback: Feedback) -> AbstractContextManager[object]:
+        """A context in which the forward pass is run; it may change what the backward pass does."""
+        return nullcontext()
+
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        """One forward and one backward pass; with a penalty the signals are those of the loss without it."""
+        learning = scope.parameters(network)
+        with torch.enable_grad():
+            with self.following(network, feedback):
+                states, branches = _states(network, batch.inputs)
+                logits = network.readout(states[-1])
+                losses = F.cross_entropy(logits, batch.labels, reduction="none")
+            loss, count = losses.mean(), len(losses)
+            if not scope.penalty:
+                found = torch.autograd.grad(loss, [*states, *learning.values()], allow_unused=True)
+                signals, gradients = found[: len(states)], found[len(states) :]
+            else:
+                signals = torch.autograd.grad(loss, states, retain_graph=True)
+                term = sum((branch.square().sum() for branch in branches), torch.zeros(())) * (scope.penalty / count)
+                gradients = torch.autograd.grad(loss + term, list(learning.values()), allow_unused=True)
+        named = {name: gradient for name, gradient in zip(learning, gradients, strict=True) if gradient is not None}
+        return Credit(
+            tuple(signal * count for signal in signals), named, loss.detach(), self.exact_layers(network.depth)
+        )
+
+    def exact_layers(self, depth: int) -> frozenset[int]:
+        """Layers whose credit is the gradient by construction."""
+        return frozenset()
+
+
+def _states(network: StagedNetwork, inputs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    states, branches = [network.embedding(inputs)], []
+    for index in range(network.depth):
+        branches.append(network.branch(index, states[-1]))
+        states.append(network.merge(index, states[-1], branches[-1]))
+    return states, branches
+
+
+@method("bp")
+@dataclass(frozen=True)
+class Backprop(EndToEnd):
+    """The true gradient, end to end.
+
+        a_l = g_l = ∂ℓ/∂h_l
+    """
+
+    uses_weights_above = True
+
+    def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
+        """None is needed."""
+        return Feedback()
+
+    def exact_layers(self, depth: int) -> frozenset[int]:
+        """All of them."""
+        return frozenset(range(depth + 1))

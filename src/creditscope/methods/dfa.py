@@ -1,0 +1,75 @@
+"""Direct feedback alignment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from creditscope.batch import Batch
+from creditscope.errors import InvalidInput
+from creditscope.methods import method
+from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation
+from creditscope.methods.rule import Feedback
+from creditscope.networks.staged import StagedNetwork
+
+
+@method("dfa")
+@dataclass(frozen=True)
+class DirectFeedback(LocalRule):
+    """Every state hears the output error through its own fixed random matrix.
+
+        a_l = e B_l,   e = softmax(logits) - onehot(labels),   B_l (classes x features of h_l) ~ N(0, 1)/√classes
+
+    index = "output": block l hears a_{l+1}, with L+1 matrices. index = "input" (as published): block l hears a_l, with
+    L matrices, and a_L is measured with the last of them. A state with tokens hears the same credit at every token.
+
+    Nøkland (2016).
+    """
+
+    normalisation: Normalisation = "sample"
+    index: Literal["output", "input"] = "output"
+
+    def __post_init__(self) -> None:
+        check_normalisation(self.normalisation)
+        if self.index not in ("output", "input"):
+            raise InvalidInput(
+                f"index = {self.index!r} is neither 'output' nor 'input'.\n"
+                "It decides which credit a block hears, and so Γ at layer 1. Name one of the two."
+            )
+
+    def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
+        """One matrix per state that is heard."""
+        with torch.no_grad():
+            states = network.states(example.inputs)
+            classes = network.readout(states[-1]).shape[1]
+        count = max(1, network.depth) if self.index == "input" else network.depth + 1
+        return Feedback(
+            {
+                f"B.{layer}": torch.randn(classes, _width(state), generator=generator) / classes**0.5
+                for layer, state in enumerate(states[:count])
+            }
+        )
+
+    def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
+        """e B_l in the shape of h_l."""
+        last = len(feedback.tensors) - 1
+        return tuple(
+            _shaped(seen.error @ feedback.tensors[f"B.{min(layer, last)}"].to(seen.error), state)
+            for layer, state in enumerate(seen.hiddens)
+        )
+
+    def hears(self, block: int) -> int:
+        """Its output's credit, or its input's."""
+        return block + 1 if self.index == "output" else block
+
+
+def _width(state: Tensor) -> int:
+    """Numbers of credit per sample: the features of a token, or the whole of a flat or convolutional state."""
+    return state.shape[-1] if state.dim() == 3 else state[0].numel()
+
+
+def _shaped(credit: Tensor, state: Tensor) -> Tensor:
+    return credit[:, None].expand_as(state) if state.dim() == 3 else credit.view_as(state)

@@ -1,0 +1,73 @@
+"""Feedback alignment between blocks, as in the published audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from creditscope.batch import Batch
+from creditscope.methods import method
+from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation
+from creditscope.methods.rule import Feedback
+from creditscope.networks.staged import StagedNetwork
+
+
+@method("fa")
+@dataclass(frozen=True)
+class BlockFeedback(LocalRule):
+    """Credit walks from block to block through fixed random matrices.
+
+        a_L = g_L exactly, through the read-out;   a_l = a_{l+1} B_l,   B_l (d x d) ~ N(0, 1)/√d
+
+    B_l acts on the features of a state (its channels, if it is convolutional), or on the flattened state between
+    stages of different shape.
+
+    Lillicrap et al. (2016), at block level.
+    """
+
+    normalisation: Normalisation = "batch"
+
+    def __post_init__(self) -> None:
+        check_normalisation(self.normalisation)
+
+    def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
+        """One matrix per block, from the features of h_{l+1} to those of h_l."""
+        with torch.no_grad():
+            states = network.states(example.inputs)
+        pairs = zip(states[:-1], states[1:], strict=True)
+        shapes = [(_features(above, below), _features(below, above)) for below, above in pairs]
+        return Feedback(
+            {
+                f"B.{layer}": torch.randn(rows, columns, generator=generator) / rows**0.5
+                for layer, (rows, columns) in enumerate(shapes)
+            }
+        )
+
+    def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
+        """g_L, carried down block by block."""
+        credit = [seen.deepest]
+        for layer in reversed(range(network.depth)):
+            matrix = feedback.tensors[f"B.{layer}"].to(seen.error)
+            credit.append(_carried(credit[-1], matrix, seen.hiddens[layer]))
+        return tuple(reversed(credit))
+
+    def exact_layers(self, depth: int) -> frozenset[int]:
+        """The deepest: a_L = g_L."""
+        return frozenset({depth})
+
+
+def _features(state: Tensor, other: Tensor) -> int:
+    """The length of the axis that B acts on."""
+    if state.shape != other.shape:
+        return state[0].numel()
+    return state.shape[1] if state.dim() == 4 else state.shape[-1]
+
+
+def _carried(credit: Tensor, matrix: Tensor, below: Tensor) -> Tensor:
+    if credit.shape != below.shape:
+        return (credit.flatten(1) @ matrix).view_as(below)
+    if credit.dim() == 4:
+        return torch.einsum("nchw,ck->nkhw", credit, matrix)
+    return credit @ matrix

@@ -1,0 +1,151 @@
+"""Feedback alignment inside every weight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from creditscope.batch import Batch
+from creditscope.errors import ModelMismatch
+from creditscope.methods import method
+from creditscope.methods.bp import EndToEnd
+from creditscope.methods.rule import Feedback
+from creditscope.networks.staged import StagedNetwork
+
+
+@method("fa_weights")
+@dataclass(frozen=True)
+class WeightFeedback(EndToEnd):
+    """Classic feedback alignment in every Linear and Conv2d: W forward, a fixed random B backward.
+
+        y = x Wᵀ;   ∂/∂x := (∂/∂y) B,   ∂/∂W = (∂/∂y)ᵀ x;   B (the shape of W) ~ N(0, 1)/√fan_out
+
+    fan_out is the number of terms that the backward product adds up. With B = W it is backprop. The head's own weight
+    learns exactly; what lies below it hears B.
+
+    Lillicrap et al. (2016).
+    """
+
+    def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
+        """One tensor per weight, of its shape."""
+        return Feedback(
+            {
+                name: torch.randn(weight.shape, generator=generator) / (weight.numel() / weight.shape[1]) ** 0.5
+                for name, weight in _weights(network).items()
+            }
+        )
+
+    def following(self, network: StagedNetwork, feedback: Feedback) -> FeedbackMode:
+        """The forward pass under a mode that replaces the backward pass of every weight."""
+        return FeedbackMode(_weights(network), feedback.tensors, type(network).__name__)
+
+
+def _weights(network: nn.Module) -> dict[str, nn.Parameter]:
+    return {
+        f"{name}.weight": layer.weight
+        for name, layer in network.named_modules()
+        if isinstance(layer, nn.Linear | nn.Conv2d)
+    }
+
+
+class FeedbackMode(TorchFunctionMode):
+    """Intercepts F.linear and F.conv2d, from outside the network, and raises if a feedback tensor was never used.
+
+    nn.MultiheadAttention bypasses F.linear and would silently train by backprop: that is what the check is for.
+    """
+
+    def __init__(self, weights: Mapping[str, nn.Parameter], feedback: Mapping[str, Tensor], owner: str) -> None:
+        super().__init__()
+        missing = sorted(weights.keys() ^ feedback.keys())
+        if missing:
+            raise ModelMismatch(
+                f"Feedback and weights of {owner} do not match: {', '.join(missing)}.\n"
+                "Some weight would be trained by backprop. Draw the feedback for this network."
+            )
+        self._owner = owner
+        self._names = {id(weight): name for name, weight in weights.items()}
+        self._feedback = feedback
+        self._used: set[str] = set()
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is F.linear or func is F.conv2d:
+            weight = args[1] if len(args) > 1 else kwargs.get("weight")
+            name = self._names.get(id(weight))
+            if name is not None:
+                self._used.add(name)
+                instead = linear if func is F.linear else conv2d
+                return instead(self._feedback[name].to(args[0]), *args, **kwargs)
+        return func(*args, **kwargs)
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        super().__exit__(kind, error, traceback)
+        unused = sorted(set(self._feedback) - self._used)
+        if kind is None and unused:
+            raise ModelMismatch(
+                f"The feedback of {', '.join(unused)} was never used in the forward pass of {self._owner}.\n"
+                "These weights, and what lies below them, would silently be trained by backprop. Use layers that call "
+                "F.linear or F.conv2d (nn.MultiheadAttention does not)."
+            )
+
+
+def linear(feedback: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """F.linear with `feedback` in place of the weight on the way back."""
+    out: Tensor = _Linear.apply(feedback, x, weight)
+    return out if bias is None else out + bias
+
+
+def conv2d(
+    feedback: Tensor,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """F.conv2d with `feedback` in place of the weight on the way back."""
+    out: Tensor = _Conv2d.apply(feedback, input, weight, stride, padding, dilation, groups)
+    return out if bias is None else out + bias.view(-1, 1, 1)
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, feedback: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(feedback, x)
+        return F.linear(x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        feedback, x = ctx.saved_tensors
+        (cotangent,) = cotangents
+        into = cotangent @ feedback if ctx.needs_input_grad[1] else None
+        weight = cotangent.flatten(0, -2).T @ x.flatten(0, -2) if ctx.needs_input_grad[2] else None
+        return None, into, weight
+
+
+class _Conv2d(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, feedback: Tensor, x: Tensor, weight: Tensor, *how: Any) -> Tensor:
+        ctx.save_for_backward(feedback, x)
+        ctx.how = how
+        return F.conv2d(x, weight, None, *how)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+        feedback, x = ctx.saved_tensors
+        (cotangent,) = cotangents
+        into = torch.nn.grad.conv2d_input(x.shape, feedback, cotangent, *ctx.how) if ctx.needs_input_grad[1] else None
+        weight = None
+        if ctx.needs_input_grad[2]:
+            weight = torch.nn.grad.conv2d_weight(x, feedback.shape, cotangent, *ctx.how)
+        return None, into, weight, None, None, None, None

@@ -1,0 +1,141 @@
+"""How does credit become an update?  Every stage is differentiated alone, with credit as its cotangent."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from creditscope.batch import Batch
+from creditscope.errors import InvalidInput
+from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Scope
+from creditscope.networks.staged import StagedNetwork
+from creditscope.trace import Credit
+
+Normalisation = Literal["sample", "batch", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPass:
+    """One forward pass in pieces: each stage starts from a detached state, so that no gradient crosses a border.
+
+    hiddens   h_0..h_L, detached
+    stages    h_0..h_L, each with the graph of its own stage only (no graph where the stage does not learn)
+    branches  f_0..f_{L-1}, in the same graphs
+    error     e = softmax(logits) - onehot(labels), one row per sample
+    deepest   g_L, the exact gradient of each sample's own loss at h_L, through the read-out alone
+    readout   the read-out's exact gradients of the mean loss
+    """
+
+    hiddens: tuple[Tensor, ...]
+    stages: tuple[Tensor, ...]
+    branches: tuple[Tensor, ...]
+    error: Tensor
+    deepest: Tensor
+    readout: dict[str, Tensor]
+    loss: Tensor
+    labels: Tensor
+
+
+def output_error(logits: Tensor, labels: Tensor) -> Tensor:
+    """e = softmax(logits) - onehot(labels)."""
+    error = F.softmax(logits, 1)
+    return error.scatter_add(1, labels[:, None], -torch.ones_like(error[:, :1]))
+
+
+def forward_in_pieces(network: StagedNetwork, batch: Batch, scope: Scope) -> LocalPass:
+    """One forward pass; every stage that learns keeps the graph from its own parameters to its own output."""
+    with torch.enable_grad():
+        stages = [network.embedding(batch.inputs)]
+        branches = []
+        for index in range(network.depth):
+            with torch.set_grad_enabled(scope.learns(index)):
+                state = stages[-1].detach()
+                branches.append(network.branch(index, state))
+                stages.append(network.merge(index, state, branches[-1]))
+        deepest = stages[-1].detach().requires_grad_()
+        logits = network.readout(deepest)
+        error = output_error(logits.detach(), batch.labels)
+        outside = {name: p for name, p in network.named_parameters() if not name.startswith("blocks.")}
+        exact, *gradients = torch.autograd.grad(logits, [deepest, *outside.values()], error, allow_unused=True)
+    count = len(error)
+    return LocalPass(
+        hiddens=tuple(stage.detach() for stage in stages),
+        stages=tuple(stages),
+        branches=tuple(branches),
+        error=error,
+        deepest=exact,
+        readout={name: found / count for name, found in zip(outside, gradients, strict=True) if found is not None},
+        loss=F.cross_entropy(logits.detach(), batch.labels),
+        labels=batch.labels,
+    )
+
+
+def normalise(credit: Tensor, how: Normalisation) -> Tensor:
+    """â = a/rms(a): over all features of each sample, over the whole batch, or not at all; 0 where the rms is 0."""
+    if how == "none":
+        return credit
+    if how == "batch":
+        rms = credit.square().mean().sqrt()
+    else:
+        rms = credit.flatten(1).square().mean(1).sqrt().view(-1, *[1] * (credit.dim() - 1))
+    return torch.where(rms > 0, credit / rms, torch.zeros_like(credit))
+
+
+def check_normalisation(how: str) -> None:
+    """Refuse a normalisation that does not exist."""
+    if how not in get_args(Normalisation):
+        raise InvalidInput(
+            f"normalisation = {how!r} is none of sample, batch, none.\n"
+            "It decides whether the stream explodes, so it is never guessed. Name one of the three."
+        )
+
+
+class LocalRule(CreditRule):
+    """A rule whose blocks hear credit at their own border and differentiate nothing but themselves.
+
+    block l minimises the batch mean of ⟨f_l(h_l), â⟩ (+ λ‖f_l(h_l)‖²), the embedding that of ⟨h_0, â_0⟩, the read-out
+    the mean cross-entropy at h_L.
+    """
+
+    normalisation: Normalisation
+
+    @abstractmethod
+    def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
+        """a_0..a_L, raw."""
+
+    def hears(self, block: int) -> int:
+        """The index of the signal that a block listens to: that of its own output."""
+        return block + 1
+
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        """Forward, signals, one backward through all the pieces at once."""
+        seen = forward_in_pieces(network, batch, scope)
+        return self.update(network, seen, self.signals(network, feedback, seen), scope)
+
+    def update(self, network: StagedNetwork, seen: LocalPass, signals: tuple[Tensor, ...], scope: Scope) -> Credit:
+        """The vector-Jacobian products of all stages with their normalised credit."""
+        learning = scope.parameters(network)
+        inner = {name: p for name, p in learning.items() if name not in seen.readout}
+        heard = [0] + [self.hears(block) for block in range(network.depth)]
+        count = len(seen.error)
+        outputs, cotangents = [], []
+        for index, stage in enumerate(seen.stages):
+            if stage.requires_grad:
+                outputs.append(stage)
+                cotangents.append(normalise(signals[heard[index]], self.normalisation) / count)
+        if scope.penalty:
+            pieces = [branch for branch in seen.branches if branch.requires_grad]
+            outputs += pieces
+            cotangents += [2 * scope.penalty / count * piece.detach() for piece in pieces]
+        found = torch.autograd.grad(outputs, list(inner.values()), cotangents, allow_unused=True)
+        gradients = {name: gradient for name, gradient in zip(inner, found, strict=True) if gradient is not None}
+        return Credit(signals, {**gradients, **seen.readout}, seen.loss, self.exact_layers(network.depth))
+
+    def exact_layers(self, depth: int) -> frozenset[int]:
+        """Layers whose credit is the gradient by construction."""
+        return frozenset()

@@ -1,0 +1,133 @@
+"""What is a credit rule?  Feedback drawn once, and credit per batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from creditscope.batch import Batch
+from creditscope.networks.staged import StagedNetwork
+from creditscope.trace import Credit, CreditSource
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What a rule carries besides the network: fixed random tensors, and networks that learn alongside.
+
+    tensors   fixed, drawn once, saved in the checkpoint
+    networks  auxiliary modules with weights of their own, saved too; `optimiser` steps them
+    """
+
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
+    networks: nn.ModuleDict | None = None
+    optimiser: torch.optim.Optimizer | None = None
+
+    def to(self, device: torch.device | str) -> Feedback:
+        """The same feedback on another device; auxiliary networks move in place."""
+        if self.networks is not None:
+            self.networks.to(device)
+        moved = {name: tensor.to(device) for name, tensor in self.tensors.items()}
+        return Feedback(moved, self.networks, self.optimiser)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What learns, and what the blocks' local losses hold besides the credit; set by wrappers.
+
+    trained  indices of the blocks that learn, None for all; embedding and read-out always learn
+    penalty  λ of the term λ‖f_l(h_l)‖², mean over the batch, in every trained block's local loss
+    """
+
+    trained: frozenset[int] | None = None
+    penalty: float = 0.0
+
+    def learns(self, index: int) -> bool:
+        """Whether block `index` learns."""
+        return self.trained is None or index in self.trained
+
+    def parameters(self, network: StagedNetwork) -> dict[str, nn.Parameter]:
+        """The parameters that learn, by name."""
+        frozen = tuple(f"blocks.{index}." for index in range(network.depth) if not self.learns(index))
+        return {name: p for name, p in network.named_parameters() if not name.startswith(frozen)}
+
+
+EVERYTHING = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where a run stands: the share of its steps that are done, and its generator."""
+
+    progress: float
+    generator: torch.Generator
+
+
+class CreditRule(ABC):
+    """A method: how credit reaches the states, and how it becomes an update."""
+
+    name: ClassVar[str]
+    revision: ClassVar[int] = 1
+    uses_weights_above: ClassVar[bool] = False  # carries credit through the weights above: measured, not judged, by D9
+
+    @abstractmethod
+    def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
+        """Draw what is fixed for the whole run; `example` shows the shapes."""
+
+    @abstractmethod
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        """Credit at every state and a gradient for every parameter that learns; changes nothing."""
+
+    def learn(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
+    ) -> Credit:
+        """`credit` as training asks for it; rules with auxiliary networks let these learn first."""
+        return self.credit(network, feedback, batch, scope)
+
+    def prepare(self, network: StagedNetwork, example: Batch) -> StagedNetwork:
+        """The network that this rule trains; wrappers may take blocks away."""
+        return network
+
+    def scope(self, network: StagedNetwork) -> Scope:
+        """What learns under this rule."""
+        return EVERYTHING
+
+    def objection(self, auxiliary: Mapping[str, float]) -> str | None:
+        """A sentence that stops the run as diverged, from an epoch's mean auxiliary losses; None to go on."""
+        return None
+
+    @property
+    def innermost(self) -> CreditRule:
+        """The rule without its wrappers."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRule(CreditSource):
+    """A rule with the feedback of its run: the credit that trained the network, on demand."""
+
+    rule: CreditRule
+    network: StagedNetwork
+    feedback: Feedback
+    example: Batch
+
+    @property
+    def local(self) -> bool:  # type: ignore[override]
+        """Declared by the rule."""
+        return not self.rule.innermost.uses_weights_above
+
+    def signals(self, batch: Batch) -> tuple[Tensor, ...]:
+        """a_0..a_L of the rule."""
+        return self.rule.credit(self.network, self.feedback, batch).signals
+
+    def redrawn(self, generator: torch.Generator) -> BoundRule | None:
+        """The rule with fresh feedback; None if it has none, or learns it."""
+        if not self.feedback.tensors or self.feedback.networks is not None:
+            return None
+        fresh = self.rule.feedback(self.network, self.example, generator)
+        device = next(iter(self.feedback.tensors.values())).device
+        return BoundRule(self.rule, self.network, fresh.to(device), self.example)

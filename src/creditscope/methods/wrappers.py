@@ -1,0 +1,131 @@
+"""Variants of any method: penalised, with frozen blocks, without blocks, or with the last blocks alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from creditscope.batch import Batch
+from creditscope.errors import InvalidInput
+from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Moment, Scope
+from creditscope.networks.staged import StagedNetwork
+from creditscope.trace import Credit
+
+
+@dataclass(frozen=True)
+class Wrapper(CreditRule):
+    """A rule inside another: same feedback, same credit, another scope."""
+
+    inner: CreditRule
+
+    def within(self, network: StagedNetwork, scope: Scope) -> Scope:
+        """The scope in which the inner rule works."""
+        return scope
+
+    def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
+        """The inner rule's."""
+        return self.inner.feedback(network, example, generator)
+
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        """The inner rule's, in the narrower scope."""
+        return self.inner.credit(network, feedback, batch, self.within(network, scope))
+
+    def learn(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
+    ) -> Credit:
+        """The inner rule's, in the narrower scope."""
+        return self.inner.learn(network, feedback, batch, moment, self.within(network, scope))
+
+    def prepare(self, network: StagedNetwork, example: Batch) -> StagedNetwork:
+        """The inner rule's network."""
+        return self.inner.prepare(network, example)
+
+    def scope(self, network: StagedNetwork) -> Scope:
+        """The inner rule's, narrowed."""
+        return self.within(network, self.inner.scope(network))
+
+    def objection(self, auxiliary: Mapping[str, float]) -> str | None:
+        """Passed on."""
+        return self.inner.objection(auxiliary)
+
+    @property
+    def innermost(self) -> CreditRule:
+        """The rule without its wrappers."""
+        return self.inner.innermost
+
+
+@dataclass(frozen=True)
+class Penalty(Wrapper):
+    """Adds λ‖f_l(h_l)‖², mean over the batch and sum over features, to every block's local loss; for BP to the loss."""
+
+    strength: float = 1e-2
+
+    def __post_init__(self) -> None:
+        if not self.strength >= 0:
+            raise InvalidInput(
+                f"penalty = {self.strength!r} is not a number from 0 on.\n"
+                "A negative one rewards the growth that it should bound. Common values: 1e-4 to 1e-1."
+            )
+
+    def within(self, network: StagedNetwork, scope: Scope) -> Scope:
+        """The scope with the penalty."""
+        return replace(scope, penalty=self.strength)
+
+
+@dataclass(frozen=True)
+class Frozen(Wrapper):
+    """The blocks stay at their random initialisation; embedding and read-out learn: the control of D3."""
+
+    def within(self, network: StagedNetwork, scope: Scope) -> Scope:
+        """No block learns."""
+        return replace(scope, trained=frozenset())
+
+
+@dataclass(frozen=True)
+class Ladder(Wrapper):
+    """Only the last `blocks` blocks learn: rung k of the ladder from frozen (0) to fully trained (L)."""
+
+    blocks: int = 0
+
+    def within(self, network: StagedNetwork, scope: Scope) -> Scope:
+        """The last k blocks."""
+        if not 0 <= self.blocks <= network.depth:
+            raise InvalidInput(
+                f"The ladder has rungs 0 to {network.depth} on this network, {self.blocks} is none of them.\n"
+                "Choose how many of the last blocks learn."
+            )
+        return replace(scope, trained=frozenset(range(network.depth - self.blocks, network.depth)))
+
+
+@dataclass(frozen=True)
+class Shallow(Wrapper):
+    """The blocks are removed: embedding and read-out alone."""
+
+    def prepare(self, network: StagedNetwork, example: Batch) -> StagedNetwork:
+        """The network without blocks, where the read-out can take h_0."""
+        network = self.inner.prepare(network, example)
+        network.blocks = nn.ModuleList()
+        try:
+            with torch.no_grad():
+                network(example.inputs)
+        except RuntimeError as error:
+            raise InvalidInput(
+                f"{type(network).__name__} without its blocks does not work: its read-out cannot take h_0 ({error}).\n"
+                "The shallow control exists only where every state has the same shape. Use the frozen control."
+            ) from error
+        return network
+
+
+def wrapped(rule: CreditRule, *, penalty: float = 0.0, control: str = "none") -> CreditRule:
+    """A rule with its penalty and its control: none, frozen, shallow, or ladder-k."""
+    if penalty:
+        rule = Penalty(rule, penalty)
+    kind, _, rung = control.partition("-")
+    if kind == "ladder" and rung.isdigit():
+        return Ladder(rule, int(rung))
+    if control in ("none", "frozen", "shallow"):
+        return {"none": lambda: rule, "frozen": lambda: Frozen(rule), "shallow": lambda: Shallow(rule)}[control]()
+    raise InvalidInput(f"There is no control called {control!r}.\nKnown: none, frozen, shallow, ladder-0, ladder-1, ...")

@@ -1,0 +1,115 @@
+"""From a RunSpec to a trained checkpoint, and back from a folder to one."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from pydantic import ValidationError
+
+from creditscope.batch import Batch
+from creditscope.checkpoint import RECORD, Checkpoint, load_weights, read_tensors
+from creditscope.datasets import datasets
+from creditscope.datasets.tensors import Dataset
+from creditscope.errors import BadFile
+from creditscope.methods import methods
+from creditscope.methods.rule import CreditRule, Feedback
+from creditscope.methods.wrappers import wrapped
+from creditscope.networks.build import build
+from creditscope.networks.staged import StagedNetwork
+from creditscope.records import HistoryRow, RunRecord
+from creditscope.study.spec import RunSpec
+from creditscope.training import Recipe, fit, run_generator
+
+
+def make_rule(spec: RunSpec) -> CreditRule:
+    """The rule of a run, with its wrappers."""
+    spec.resolved()  # refuses unknown options with the nearest name
+    return wrapped(methods[spec.method](**spec.method_options), penalty=spec.penalty, control=spec.control)
+
+
+def make_network(spec: RunSpec, data: Dataset) -> StagedNetwork:
+    """The untrained network of a run, drawn from its seed."""
+    return build(spec.network, data.shape, data.classes, spec.seed, **spec.network_options)  # type: ignore[arg-type]
+
+
+def make_recipe(spec: RunSpec) -> Recipe:
+    """The recipe of a run."""
+    return Recipe(
+        spec.epochs, spec.batch_size, spec.learning_rate, spec.weight_decay, spec.augment, spec.random_labels
+    )
+
+
+def load_data(spec: RunSpec, folder: Path | None = None) -> Dataset:
+    """The dataset of a run; read once per process."""
+    return _data(spec.data, tuple(sorted(spec.data_options.items())), folder, os.environ.get("CREDITSCOPE_DATA"))
+
+
+@lru_cache(maxsize=2)
+def _data(name: str, options: tuple[tuple[str, object], ...], folder: Path | None, variable: str | None) -> Dataset:
+    return datasets[name](folder, **dict(options))
+
+
+def train(
+    spec: RunSpec,
+    *,
+    data_folder: Path | None = None,
+    device: str = "cpu",
+    on_epoch: Callable[[HistoryRow], None] | None = None,
+    snapshot: Path | None = None,
+) -> Checkpoint:
+    """Run a spec from its seed to its checkpoint."""
+    for plugin in spec.plugins:
+        importlib.import_module(plugin)
+    data = load_data(spec, data_folder)
+    rule = make_rule(spec)
+    network = make_network(spec, data).to(device)
+    checkpoint = fit(
+        network,
+        rule,
+        data,
+        make_recipe(spec),
+        seed=spec.seed,
+        on_epoch=on_epoch,
+        spec=spec.model_dump(mode="json"),
+        snapshot=snapshot,
+    )
+    record = checkpoint.record.model_copy(update={"key": spec.key})
+    return Checkpoint(checkpoint.network, rule, checkpoint.feedback, record, checkpoint.example)
+
+
+def read_spec(record: RunRecord, source: str) -> RunSpec:
+    """The spec inside a record."""
+    try:
+        return RunSpec.model_validate(record.spec)
+    except ValidationError as error:
+        raise BadFile(f"{source} has no valid spec: {error}\nThe network cannot be rebuilt from it.") from error
+
+
+def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "cpu") -> Checkpoint:
+    """A checkpoint from its folder: the network rebuilt from the spec, weights and feedback from the file."""
+    folder = Path(folder)
+    record = RunRecord.from_json(folder / RECORD)
+    spec = read_spec(record, str(folder / RECORD))
+    for plugin in spec.plugins:
+        importlib.import_module(plugin)
+    data, rule, parts = load_data(spec, data_folder), make_rule(spec), read_tensors(folder)
+    example = Batch(data.prepare(data.train.inputs[:2]), data.train.labels[:2])
+    network = rule.prepare(make_network(spec, data), example)
+    load_weights(network, parts["network"], str(folder))
+    drawn = rule.feedback(network, example, run_generator(spec.seed))
+    if drawn.networks is not None:
+        load_weights(drawn.networks, parts["auxiliary"], f"{folder} (auxiliary networks)")
+    network.to(device)
+    feedback = Feedback(parts["feedback"], drawn.networks, drawn.optimiser).to(device)
+    return Checkpoint(network, rule, feedback, record, Batch(example.inputs.to(device), example.labels.to(device)))
+
+
+def test_batches(checkpoint: Checkpoint, data: Dataset, size: int = 128) -> list[Batch]:
+    """The test set on the checkpoint's device."""
+    device = next(checkpoint.network.parameters()).device
+    return [Batch(batch.inputs.to(device), batch.labels.to(device)) for batch in data.to(torch.device("cpu")).test_batches(size)]

@@ -1,0 +1,118 @@
+"""What decides one run?  A RunSpec, whose key is a hash of its resolved content."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import field_validator
+
+from creditscope.errors import InvalidInput, UnknownName
+from creditscope.records import Record
+from creditscope.registry import unknown
+
+Options = dict[str, bool | int | float | str]
+
+# Fields that came after the first release, with the default that they came with: left out of the hash while they hold
+# it, so that old keys stay. Options of networks, methods and datasets follow the same rule through `LATER_OPTIONS`.
+LATER_FIELDS: Mapping[str, Any] = {}
+LATER_OPTIONS: Mapping[str, Mapping[str, Any]] = {}
+
+
+class RunSpec(Record):
+    """Everything that decides one run; equal specs have equal keys and give equal numbers."""
+
+    network: str = "resmlp"
+    network_options: Options = {}
+    data: str = "mnist1d"
+    data_options: Options = {}
+    method: str = "bp"
+    method_options: Options = {}
+    penalty: float = 0.0
+    control: str = "none"
+    epochs: int = 100
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    augment: bool = True
+    random_labels: bool = False
+    seed: int = 42
+    plugins: tuple[str, ...] = ()
+
+    @field_validator("control")
+    @classmethod
+    def _known_control(cls, control: str) -> str:
+        kind, dash, rung = control.partition("-")
+        if control in ("none", "frozen", "shallow") or (kind == "ladder" and dash and rung.isdigit()):
+            return control
+        raise ValueError(f"there is no control called {control!r}: none, frozen, shallow, ladder-0, ladder-1, ...")
+
+    def twin(self, control: str) -> RunSpec:
+        """The same run as a control."""
+        return self.model_copy(update={"control": control})
+
+    def resolved(self) -> dict[str, Any]:
+        """The content that is hashed: defaults filled in, revisions added, later fields left out at their default."""
+        from creditscope.datasets import datasets
+        from creditscope.methods import methods
+        from creditscope.networks import networks
+        from creditscope.training import REVISION
+
+        content = self.model_dump()
+        content["network_options"] = _filled("network", self.network, networks[self.network], self.network_options)
+        content["method_options"] = _filled("method", self.method, methods[self.method], self.method_options)
+        content["data_options"] = _filled("data", self.data, datasets[self.data], self.data_options)
+        content["revisions"] = {
+            "network": networks[self.network].revision,
+            "method": methods[self.method].revision,
+            "data": datasets[self.data].revision,
+            "recipe": REVISION,
+        }
+        return {name: value for name, value in content.items() if name not in LATER_FIELDS or value != LATER_FIELDS[name]}
+
+    @property
+    def key(self) -> str:
+        """16 hexadecimal digits of the SHA-256 of the resolved content, seed included."""
+        text = json.dumps(self.resolved(), sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def title(self) -> str:
+        """A short name for people."""
+        penalty = f" + penalty {self.penalty:g}" if self.penalty else ""
+        control = "" if self.control == "none" else f", {self.control}"
+        return f"{self.method}{penalty}{control} on {self.data}, {self.network}, {self.epochs} epochs, seed {self.seed}"
+
+
+def known_options(entry: Any) -> dict[str, Any]:
+    """The keyword options of a registered entry, with their defaults."""
+    signature = inspect.signature(entry.__init__ if inspect.isclass(entry) else entry)
+    return {
+        parameter.name: parameter.default
+        for parameter in signature.parameters.values()
+        if parameter.default is not parameter.empty and parameter.name not in ("inputs", "classes", "folder")
+    }
+
+
+def _filled(kind: str, name: str, entry: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    known = known_options(entry)
+    for option, value in given.items():
+        if option not in known:
+            raise UnknownName(unknown(f"option of {kind} {name!r}", option, known))
+        default = known[option]
+        if type(value) is not type(default) and not (type(default) is float and type(value) is int):
+            raise InvalidInput(
+                f"{option} of {kind} {name!r} is {value!r}, of type {type(value).__name__}.\n"
+                f"It would be read as something else. Give it as {default!r} is given."
+            )
+    later = LATER_OPTIONS.get(f"{kind}:{name}", {})
+    filled = {option: _number(given.get(option, default), default) for option, default in known.items()}
+    return {option: value for option, value in filled.items() if option not in later or value != later[option]}
+
+
+def _number(value: Any, default: Any) -> Any:
+    """1 and 1.0 are the same value of a float option."""
+    return float(value) if type(default) is float else value
