@@ -37,7 +37,8 @@ class EndToEnd(CreditRule):
                 signals, gradients = found[: len(states)], found[len(states) :]
             else:
                 signals = torch.autograd.grad(loss, states, retain_graph=True)
-                term = sum((branch.square().sum() for branch in branches), torch.zeros(())) * (scope.penalty / count)
+                sizes = [branch.square().sum() for index, branch in enumerate(branches) if scope.learns(index)]
+                term = sum(sizes, torch.zeros(())) * (scope.penalty / count)
                 gradients = torch.autograd.grad(loss + term, list(learning.values()), allow_unused=True)
         named = {name: gradient for name, gradient in zip(learning, gradients, strict=True) if gradient is not None}
         return Credit(

@@ -51,8 +51,10 @@ class RunSpec(Record):
         raise ValueError(f"there is no control called {control!r}: none, frozen, shallow, ladder-0, ladder-1, ...")
 
     def twin(self, control: str) -> RunSpec:
-        """The same run as a control."""
-        return self.model_copy(update={"control": control})
+        """The same run as a control; where no block learns there is nothing to penalise, so penalised twins are shared."""
+        control = "frozen" if control == "ladder-0" else control
+        penalty = 0.0 if control in ("frozen", "shallow") else self.penalty
+        return self.model_copy(update={"control": control, "penalty": penalty})
 
     def resolved(self) -> dict[str, Any]:
         """The content that is hashed: defaults filled in, revisions added, later fields left out at their default."""
