@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -13,3 +14,17 @@ class Batch(NamedTuple):
 
     inputs: Any
     labels: Tensor
+
+
+def each_tensor(inputs: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The same inputs with every tensor in them changed; what is not a tensor stays."""
+    from torch import Tensor
+
+    if isinstance(inputs, Tensor):
+        return change(inputs)
+    if isinstance(inputs, dict):
+        return {key: each_tensor(value, change) for key, value in inputs.items()}
+    if isinstance(inputs, tuple | list):
+        values = [each_tensor(value, change) for value in inputs]
+        return type(inputs)(*values) if hasattr(inputs, "_fields") else type(inputs)(values)
+    return inputs

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,43 +13,46 @@ from torch import Tensor, nn
 
 from creditscope.errors import ModelMismatch
 
+Change = Callable[[Tensor], Tensor]
+
 
 @dataclass(slots=True)
 class Seen:
-    """Inputs and outputs of the blocks in one forward pass, with each input's version when it was seen."""
+    """Inputs and outputs of the blocks in one forward pass, in the order in which the blocks began and ended."""
 
     names: list[str]
+    began: list[int] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
-    versions: list[int] = field(default_factory=list)
+    versions: list[tuple[str, Tensor, int]] = field(default_factory=list)
 
     def states(self) -> list[Tensor]:
-        """The inputs, once it is certain that they are still what the blocks saw."""
-        self._complete()
-        for name, state, version in zip(self.names, self.inputs, self.versions, strict=True):
-            if state._version != version:
-                raise ModelMismatch(
-                    f"The input of block {name} was changed in place after the block had read it.\n"
-                    "Its recorded state would be another one. Write h = h + f(h) instead of h += f(h)."
-                )
+        """The inputs, once it is certain that each block ran once and that nothing was changed in place."""
+        self.complete()
+        self.unchanged()
         return self.inputs
 
-    def branches(self) -> bool:
-        """Whether input + output of every block but the last equals the next input."""
-        self._complete()
-        pairs = zip(self.inputs[:-1], self.outputs[:-1], self.inputs[1:], strict=True)
-        sums = [
-            entered.shape == left.shape == following.shape
-            and torch.allclose(entered + left, following, rtol=1e-3, atol=1e-6, equal_nan=True)
-            for entered, left, following in pairs
-        ]
-        return bool(sums) and all(sums)
+    def unchanged(self) -> None:
+        """Refuse states that are no longer what the blocks saw."""
+        for what, state, version in self.versions:
+            if state._version != version:
+                raise changed_in_place(what)
 
-    def _complete(self) -> None:
-        if len(self.inputs) != len(self.names):
+    def branches(self) -> bool:
+        """Whether input + output of every block but the last equals the next input, and output alone does not."""
+        self.complete()
+        return bool(self.inputs[1:]) and all(map(residual, self.inputs, self.outputs, self.inputs[1:]))
+
+    def complete(self) -> None:
+        """Refuse blocks that did not run exactly once, one after the other."""
+        expected = list(range(len(self.names)))
+        if self.began != expected or self.ended != expected:
+            order = ", ".join(map(str, self.began[:20])) or "none of them"
             raise ModelMismatch(
-                f"{len(self.names)} blocks were named but {len(self.inputs)} calls of them were seen in one forward "
-                "pass.\nA state would stand for the wrong layer. Name blocks that each run exactly once, in order."
+                f"{len(self.names)} blocks were named, but {len(self.began)} calls of them were seen in one forward "
+                f"pass: {order}.\n"
+                "A state would stand for the wrong layer. Name blocks that each run exactly once, in order."
             )
 
 
@@ -59,25 +63,38 @@ class HookedBlocks:
         self._blocks = list(blocks)
         self._names = [f"{index} ({type(block).__name__})" for index, block in enumerate(self._blocks)]
 
+    def __len__(self) -> int:
+        return len(self._blocks)
+
     @contextmanager
     def recording(self) -> Iterator[Seen]:
-        """See every block's input and output; an input that needs no gradient is cut, so that it can have one."""
+        """See every block's input and output; an input that needs no gradient is made to have one."""
         seen = Seen(self._names)
-
-        def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            args, kwargs, state = _with_gradient(args, kwargs, type(block).__name__)
-            seen.inputs.append(state)
-            seen.versions.append(state._version)
-            return args, kwargs
-
-        def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-            seen.outputs.append(first_tensor(output, f"block {type(block).__name__}"))
-
         with ExitStack() as stack:
-            for block in self._blocks:
+            for index, block in enumerate(self._blocks):
+                before, after = self._recorders(index, seen)
                 stack.callback(block.register_forward_pre_hook(before, with_kwargs=True).remove)
                 stack.callback(block.register_forward_hook(after).remove)
             yield seen
+
+    def _recorders(self, index: int, seen: Seen) -> tuple[Callable[..., Any], Callable[..., None]]:
+        name = f"block {self._names[index]}"
+
+        def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            args, kwargs, state = _entering(args, kwargs, _differentiable, name)
+            seen.began.append(index)
+            seen.inputs.append(state)
+            seen.versions.append((f"input of {name}", state, state._version))
+            return args, kwargs
+
+        def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            state = first_tensor(output, name)
+            seen.ended.append(index)
+            seen.outputs.append(state)
+            if index == len(self._blocks) - 1:
+                seen.versions.append((f"output of {name}", state, state._version))
+
+        return before, after
 
     @contextmanager
     def shifting(self, shifts: Mapping[int, Tensor], *, branches: bool) -> Iterator[None]:
@@ -95,61 +112,86 @@ class HookedBlocks:
                     stack.callback(self._shift_output(min(index, deepest - 1), shift))
             yield
 
-    def _shift_input(self, index: int, shift: Tensor) -> Any:
+    def _shift_input(self, index: int, shift: Tensor) -> Callable[[], None]:
         def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return _replaced(args, kwargs, lambda state: state + shift, type(block).__name__)[:2]
+            return _entering(args, kwargs, lambda state: state + shift, self._names[index])[:2]
 
         return self._blocks[index].register_forward_pre_hook(before, with_kwargs=True).remove
 
-    def _shift_output(self, index: int, shift: Tensor) -> Any:
+    def _shift_output(self, index: int, shift: Tensor) -> Callable[[], None]:
         def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-            if isinstance(output, Tensor):
-                return output + shift
-            moved = first_tensor(output, type(block).__name__) + shift
-            return type(output)([moved, *output[1:]]) if isinstance(output, list) else (moved, *output[1:])
+            return _with_first(output, lambda state: state + shift)[0]
 
         return self._blocks[index].register_forward_hook(after).remove
 
 
+def residual(entered: Tensor, left: Tensor, following: Tensor) -> bool:
+    """Whether a block's output is a branch, h + f = h', and not the next state itself, f = h'."""
+    if not entered.shape == left.shape == following.shape or torch.equal(left, following):
+        return False
+    return torch.allclose(entered + left, following, rtol=1e-3, atol=1e-6, equal_nan=True)
+
+
 def first_tensor(output: Any, where: str) -> Tensor:
-    """The tensor in what a module returned, the first one if there are several."""
-    if isinstance(output, Tensor):
-        return output
-    values = list(output.values()) if isinstance(output, Mapping) else output
-    if isinstance(values, tuple | list):
-        for value in values:
-            if isinstance(value, Tensor):
-                return value
-    raise ModelMismatch(
-        f"{where} returned {type(output).__name__}, which holds no tensor.\n"
-        "There is no state to measure. Name modules that return a tensor, or a tuple whose first tensor is the state."
+    """The tensor in what a module returned, the first floating-point one if there are several."""
+    state = _with_first(output, lambda tensor: tensor)[1]
+    if state is None:
+        raise ModelMismatch(
+            f"{where} returned {type(output).__name__}, which holds no floating-point tensor.\n"
+            "There is no state to measure. Name modules that return a tensor, or a tuple whose first one is the state."
+        )
+    return state
+
+
+def changed_in_place(what: str) -> ModelMismatch:
+    """The error for a state that was overwritten."""
+    return ModelMismatch(
+        f"The {what} was changed in place after it had been seen.\n"
+        "Its recorded state would be another one. Write h = h + f(h) instead of h += f(h), and inplace=False."
     )
 
 
-def _with_gradient(
-    args: tuple[Any, ...], kwargs: dict[str, Any], name: str
-) -> tuple[tuple[Any, ...], dict[str, Any], Tensor]:
-    def keep(state: Tensor) -> Tensor:
-        if state.requires_grad or not torch.is_grad_enabled():
-            return state
-        return state.detach().requires_grad_()
-
-    return _replaced(args, kwargs, keep, name)
+def _differentiable(state: Tensor) -> Tensor:
+    """The state itself, marked in place: a copy would cut off whatever else the model does with it."""
+    if state.requires_grad or not torch.is_grad_enabled():
+        return state
+    return state.detach().requires_grad_() if isinstance(state, nn.Parameter) else state.requires_grad_()
 
 
-def _replaced(
-    args: tuple[Any, ...], kwargs: dict[str, Any], change: Any, name: str
+def _entering(
+    args: tuple[Any, ...], kwargs: dict[str, Any], change: Change, name: str
 ) -> tuple[tuple[Any, ...], dict[str, Any], Tensor]:
     """Arguments with their first floating-point tensor changed, and that tensor."""
-    for index, value in enumerate(args):
-        if isinstance(value, Tensor) and value.is_floating_point():
-            state = change(value)
-            return (*args[:index], state, *args[index + 1 :]), kwargs, state
-    for key, value in kwargs.items():
-        if isinstance(value, Tensor) and value.is_floating_point():
-            state = change(value)
-            return args, {**kwargs, key: state}, state
-    raise ModelMismatch(
-        f"Block {name} takes no floating-point tensor.\n"
-        "There is no state to measure. Name the blocks between the embedding and the read-out."
-    )
+    args, state = _with_first(args, change)
+    if state is None:
+        kwargs, state = _with_first(kwargs, change)
+    if state is None:
+        raise ModelMismatch(
+            f"{name} takes no floating-point tensor.\n"
+            "There is no state to measure. Name the blocks between the embedding and the read-out."
+        )
+    return args, kwargs, state
+
+
+def _with_first(value: Any, change: Change) -> tuple[Any, Tensor | None]:
+    """A value with the first floating-point tensor in it changed, and that tensor; None if there is none."""
+    if isinstance(value, Tensor):
+        if not value.is_floating_point():
+            return value, None
+        state = change(value)
+        return state, state
+    pairs = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, tuple | list) else ()
+    for key, part in pairs:
+        moved, found = _with_first(part, change)
+        if found is not None:
+            return _exchanged(value, key, moved), found
+    return value, None
+
+
+def _exchanged(value: Any, key: Any, part: Any) -> Any:
+    if isinstance(value, tuple):
+        parts = [*value[:key], part, *value[key + 1 :]]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    copied = copy.copy(value)
+    copied[key] = part
+    return copied

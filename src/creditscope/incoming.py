@@ -10,44 +10,55 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from creditscope.batch import Batch
+from creditscope.batch import Batch, each_tensor
 from creditscope.errors import InvalidInput
 
-FINGERPRINT = 4096  # numbers of a batch's inputs that tell it from another batch
+FINGERPRINT = 4096  # numbers of a batch's inputs that, with their sum, tell it from another batch
 
 
 def checked_batches(batches: Iterable[Any], model: nn.Module) -> Iterator[Batch]:
-    """Batches on the model's device and in its precision; none twice, none empty, at least one."""
-    anchor = next(model.parameters(), torch.zeros(()))
+    """Batches on the model's device and in its precision; none twice, none empty, at least one.
+
+    Only the batch that is out is held: it is let go before the next one is asked for.
+    """
+    anchor = next((tensor for tensor in model.parameters() if tensor.is_floating_point()), torch.zeros(()))
     seen: dict[bytes, int] = {}
-    for index, item in enumerate(_iterate(batches)):
-        batch = _pair(item, index)
+    for item in _iterate(batches):
+        batch = _pair(item, len(seen))
         mark = _fingerprint(batch)
         if mark in seen:
             raise InvalidInput(
-                f"Batches {seen[mark]} and {index} hold the same samples.\n"
+                f"Batches {seen[mark]} and {len(seen)} hold the same samples.\n"
                 "D4 would take repetition for agreement. Pass disjoint batches."
             )
-        seen[mark] = index
-        yield Batch(_placed(batch.inputs, anchor), batch.labels.to(anchor.device))
+        seen[mark] = len(seen)
+        yield _placed(batch, anchor)
+        del item, batch
     if not seen:
         raise InvalidInput(
-            "There are no batches.\nNothing can be measured. Pass an iterable of (inputs, labels) that is not exhausted."
+            "There are no batches.\n"
+            "Nothing can be measured. Pass an iterable of (inputs, labels) that is not exhausted."
         )
 
 
 def check_labels(batch: Batch, classes: int, index: int) -> None:
-    """Refuse labels that are not classes of this model."""
+    """Refuse labels that are not classes of this model, one for each sample."""
     labels = batch.labels
     if labels.is_floating_point() or labels.dtype == torch.bool:
         raise InvalidInput(
             f"The labels of batch {index} are {labels.dtype}, not class numbers.\n"
             "Cross-entropy and accuracy need integers. Pass class indices, or loss_fn= for another task."
         )
+    if labels.dim() != 1:
+        raise InvalidInput(
+            f"The labels of batch {index} have shape {tuple(labels.shape)}, not one class number per sample.\n"
+            "Cross-entropy would compare other things than were meant. Pass shape (N,), or loss_fn= for another task."
+        )
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         raise InvalidInput(
-            f"Batch {index} has labels from {low} to {high}, but the model has {classes} classes (0 to {classes - 1}).\n"
+            f"Batch {index} has labels from {low} to {high}, but the model has {classes} classes "
+            f"(0 to {classes - 1}).\n"
             "The loss would be that of other classes. Check the labels and the read-out."
         )
 
@@ -56,22 +67,33 @@ def checked_accuracies(given: float | Sequence[float] | None, what: str) -> tupl
     """One share per seed; 31 instead of 0.31 is refused."""
     if given is None:
         return None
-    values = (given,) if isinstance(given, int | float) else tuple(float(value) for value in given)
+    single = isinstance(given, int | float | str) or getattr(given, "ndim", None) == 0
+    several: Any = (given,) if single else given
+    try:
+        values = tuple(float(value) for value in several)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{what} = {given!r} is not a number.\nD3 needs shares of right answers. Pass one number, or one per seed."
+        ) from error
     if not values:
-        raise InvalidInput(f"{what} is an empty list.\nLeave it out if it was not measured.")
+        raise InvalidInput(
+            f"{what} is an empty list.\nD3 would compare with nothing. Leave it out if it was not measured."
+        )
     for value in values:
         if not (math.isnan(value) or 0 <= value <= 1):
+            hint = f"Did you mean {value / 100:g}?" if 1 < value <= 100 else "Pass the share of right answers."
             raise InvalidInput(
                 f"{what} = {value:g} is not a share between 0 and 1.\n"
-                f"D3 would be wrong by a factor of 100. Did you mean {value / 100:g}?"
+                f"D3 counts points of 100 and would be wrong. {hint}"
             )
-    return tuple(float(value) for value in values)
+    return values
 
 
 def _iterate(batches: Iterable[Any]) -> Iterator[Any]:
     if isinstance(batches, Tensor) or not isinstance(batches, Iterable):
         raise InvalidInput(
-            f"batches is a {type(batches).__name__}, not an iterable of (inputs, labels).\nPass [(inputs, labels), ...]."
+            f"batches is a {type(batches).__name__}, not an iterable of (inputs, labels).\n"
+            "There is nothing to go through. Pass [(inputs, labels), ...]."
         )
     return iter(batches)
 
@@ -84,42 +106,55 @@ def _pair(item: Any, index: int) -> Batch:
             "Pass an iterable of pairs; one pair alone must stand in a list: [(inputs, labels)]."
         )
     inputs, labels = item
-    labels = torch.as_tensor(labels)
-    lead = _first(inputs)
-    if lead is None or labels.dim() == 0 or len(lead) != len(labels) or len(labels) == 0:
-        shape = "no tensor" if lead is None else tuple(lead.shape)
+    try:
+        labels = torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInput(
-            f"Batch {index} has inputs of shape {shape} and labels of shape {tuple(labels.shape)}.\n"
-            "Each sample needs its label. Both must have the same length, at least 1."
+            f"The labels of batch {index} are a {type(labels).__name__} that no tensor can be made of.\n"
+            "Accuracy and loss need class numbers. Pass a tensor of integers."
+        ) from error
+    lead = next(_tensors(inputs), None)
+    if lead is None or labels.dim() == 0 or len(lead) != len(labels) or len(labels) == 0:
+        shape = f"type {type(inputs).__name__} without a tensor" if lead is None else f"shape {tuple(lead.shape)}"
+        raise InvalidInput(
+            f"Batch {index} has inputs of {shape} and labels of shape {tuple(labels.shape)}.\n"
+            "Each sample needs its label. Both must be tensors of the same length, at least 1."
         )
     return Batch(inputs, labels)
 
 
-def _first(inputs: Any) -> Tensor | None:
-    """The first tensor with a batch axis in whatever a model takes."""
+def _tensors(inputs: Any) -> Iterator[Tensor]:
+    """The tensors with a batch axis in whatever a model takes."""
     if isinstance(inputs, Tensor):
-        return inputs if inputs.dim() else None
-    values = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple | list) else ()
-    return next((found for value in values if (found := _first(value)) is not None), None)
+        if inputs.dim():
+            yield inputs
+    elif isinstance(inputs, dict | tuple | list):
+        for value in inputs.values() if isinstance(inputs, dict) else inputs:
+            yield from _tensors(value)
 
 
-def _placed(inputs: Any, anchor: Tensor) -> Any:
-    """Inputs on the model's device, floating-point ones in its precision."""
-    if isinstance(inputs, Tensor):
-        return inputs.to(anchor.device, anchor.dtype) if inputs.is_floating_point() else inputs.to(anchor.device)
-    if isinstance(inputs, dict):
-        return {key: _placed(value, anchor) for key, value in inputs.items()}
-    if isinstance(inputs, tuple | list):
-        return type(inputs)(_placed(value, anchor) for value in inputs)
-    return inputs
+def _placed(batch: Batch, anchor: Tensor) -> Batch:
+    """The batch on the model's device, floating-point inputs in its precision, class numbers in int64."""
+
+    def place(tensor: Tensor) -> Tensor:
+        moved = tensor.to(anchor.device, anchor.dtype) if tensor.is_floating_point() else tensor.to(anchor.device)
+        return moved.clone() if moved.is_inference() else moved  # which autograd could not save
+
+    labels = batch.labels.to(anchor.device)
+    if not labels.is_floating_point() and labels.dtype != torch.bool:
+        labels = labels.long()
+    return Batch(each_tensor(batch.inputs, place), labels.clone() if labels.is_inference() else labels)
 
 
 def _fingerprint(batch: Batch) -> bytes:
-    """A few thousand of the inputs' numbers and all labels: the same for the same batch, and hardly for another."""
-    lead = _first(batch.inputs)
-    flat = lead.detach().flatten() if lead is not None else torch.zeros(0)
-    some = flat[:: max(1, len(flat) // FINGERPRINT)]
+    """A few thousand of the inputs' numbers, their sum and all labels: hardly the same for another batch.
+
+    Numbers at equal distances may all lie in one column, such as the black border of an image; the sum does not.
+    """
     digest = hashlib.blake2b(digest_size=16)
-    for part in (some.float(), batch.labels):
-        digest.update(str(tuple(part.shape)).encode() + part.cpu().contiguous().numpy().tobytes())
+    for tensor in (*_tensors(batch.inputs), batch.labels):
+        flat = tensor.detach().flatten()
+        some = flat if tensor is batch.labels else flat[:: max(1, len(flat) // FINGERPRINT)]
+        for part in (some, flat.sum(dtype=torch.float64).view(1)):
+            digest.update(str(tuple(part.shape)).encode() + part.cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return digest.digest()

@@ -47,16 +47,8 @@ def capture(stream: Stream, batch: Batch, loss_fn: LossFunction = cross_entropy)
     with torch.enable_grad():
         seen = stream.run(batch.inputs)
         losses = per_sample(loss_fn, seen.logits, batch.labels)
-        *gradients, error = torch.autograd.grad(
-            losses.sum(), [*seen.anchors, seen.logits], allow_unused=True, materialize_grads=False
-        )
-    for layer, gradient in enumerate(gradients):
-        if gradient is None:
-            raise ModelMismatch(
-                f"The loss of {type(stream.model).__name__} does not depend on h_{layer} as it was returned.\n"
-                "Its gradient would be zero by accident. Return the states that the network itself uses, not detached "
-                "copies, or pass blocks= the path of its block list."
-            )
+        named = {f"h_{layer}": anchor for layer, anchor in enumerate(seen.anchors)}
+        *gradients, error = _derivatives(losses, {**named, "logits": seen.logits}, type(stream.model).__name__)
     return Trace(
         hiddens=tuple(state.detach() for state in seen.hiddens),
         gradients=tuple(gradients),
@@ -65,6 +57,22 @@ def capture(stream: Stream, batch: Batch, loss_fn: LossFunction = cross_entropy)
         labels=batch.labels,
         losses=losses.detach(),
     )
+
+
+def _derivatives(losses: Tensor, by: dict[str, Tensor], model: str) -> tuple[Tensor, ...]:
+    """∂Σℓ/∂ each of the named tensors; one that the losses do not depend on is refused."""
+    live = [tensor for tensor in by.values() if tensor.requires_grad and losses.requires_grad]
+    found = torch.autograd.grad(losses.sum(), live, allow_unused=True) if live else ()
+    known = tuple(gradient for gradient in found if gradient is not None)
+    if len(known) < len(by):
+        used = {id(tensor) for tensor, gradient in zip(live, found, strict=True) if gradient is not None}
+        name = next(name for name, tensor in by.items() if id(tensor) not in used)
+        raise ModelMismatch(
+            f"The loss of {model} does not depend on its {name} as returned.\n"
+            "The gradient would be zero by accident. Return the states and logits that the network itself uses, not "
+            "detached copies, or pass blocks= the path of its block list."
+        )
+    return known
 
 
 def losses_at(stream: Stream, batch: Batch, shifts: Shifts, loss_fn: LossFunction = cross_entropy) -> Tensor:
