@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from creditscope.errors import CreditscopeError, UnknownName
 
 T = TypeVar("T")
+SHOWN = 40  # names in a message; the modules of a large network are hundreds
 
 
 class DuplicateName(CreditscopeError):
@@ -73,4 +74,5 @@ def unknown(kind: str, name: object, known: Mapping[str, object] | list[str]) ->
     names = sorted(known)
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"There is no {kind} called {name!r}.{hint}\nKnown: {', '.join(names) or 'none'}."
+    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"There is no {kind} called {name!r}.{hint}\nKnown: {', '.join(names[:SHOWN]) or 'none'}{rest}."
