@@ -23,13 +23,13 @@ FLOOR = 1e-7  # 10 x eps of F.cosine_similarity
         because="10 x eps of F.cosine_similarity, which clamps smaller norms; healthy networks have 1e-4, collapsed "
         "ones 4e-9 and less",
     ),
-    means="The backprop gradient at the deepest state is so small that the usual cosine compares credit with the clamp. "
-    "Cause `collapsed`: the read-out passes almost nothing back (its Jacobian shrinks with 1/‖h_L‖). "
+    means="The backprop gradient at the deepest state is so small that the usual cosine compares credit with the "
+    "clamp. Cause `collapsed`: the read-out passes almost nothing back (its Jacobian shrinks with 1/‖h_L‖). "
     "Cause `fitted`: the gradient is small because the errors are, and the reference is sound.",
     does_not_mean="It does not mean that rounding destroyed the gradient: in float32 its direction is still exact. "
     "With cause `fitted` it is not a failure and does not gate Γ.",
-    do="Do not report Γ for this network. Keep the stream's scale bounded and train again, or report Γ from epochs at "
-    "which the reference was still valid.",
+    do="Cause `collapsed`: report no Γ for this network. Keep the stream's scale bounded and train again, or report Γ "
+    "from epochs at which the reference was still valid. Cause `fitted`: report the gain beside the value.",
 )
 def reference_validity(evidence: Evidence) -> Measurement:
     """Size of the reference gradient at the deepest state, as a batch of 128 under a mean loss would show it.
