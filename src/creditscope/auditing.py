@@ -21,7 +21,7 @@ from creditscope.batch import Batch
 from creditscope.diagnostics import diagnostics, examine_all
 from creditscope.diagnostics.reference import reference_gain
 from creditscope.errors import InvalidInput, UnknownName
-from creditscope.evidence import Evidence, Ledger
+from creditscope.evidence import Evidence, Ledger, non_finite
 from creditscope.guards import PROBE_IMAGES, check_deterministic, check_gradient, first_images, undisturbed
 from creditscope.incoming import check_labels, checked_accuracies, checked_batches
 from creditscope.records import Provenance, Report, Subject
@@ -142,10 +142,9 @@ def _limits(thresholds: Mapping[str, float] | None) -> dict[str, float]:
 
 
 def _bad_weights(model: nn.Module) -> int:
-    """Non-finite numbers in parameters and buffers."""
-    tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
-    counts = [torch.count_nonzero(tensor.detach() - tensor.detach()) for tensor in tensors]
-    return sum(int(count) for count in counts)
+    """Non-finite numbers in parameters and buffers; a finite sum settles it without counting."""
+    tensors = [tensor.detach() for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
+    return sum(int(non_finite(tensor)) for tensor in tensors if not bool(tensor.sum().isfinite()))
 
 
 def _measures(evidence: Evidence) -> dict[str, Measurement]:

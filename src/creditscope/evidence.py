@@ -51,7 +51,7 @@ class Ledger:
         self._hidden: list[Tensor] = []
         self._gradient: list[Tensor] = []
         self._error: list[Tensor] = []
-        self._bad: dict[str, Tensor] = {}
+        self._bad: dict[str, Tensor | int] = {}
         self._correct: Tensor | int = 0
         self._groups = _Grouped(GROUP)
         self._whole = _Grouped(None)
@@ -65,9 +65,9 @@ class Ledger:
         self._hidden.append(torch.stack([_norms(self._read(state)) for state in trace.hiddens]))
         self._gradient.append(torch.stack([_norms(gradient) for gradient in gradients]))
         self._error.append(_error_norms(trace.error, rows=self._gradient[-1].shape[1]))
-        self._count("states", trace.hiddens)
-        self._count("gradients", trace.gradients)
-        self._count("logits", (trace.logits,))
+        self._count("states", trace.hiddens, self._hidden[-1])
+        self._count("gradients", trace.gradients, self._gradient[-1])
+        self._count("logits", (trace.logits,), self._error[-1])
         self._groups.add(gradients)
         if self._groups.count < 2:
             self._whole.add(gradients)
@@ -95,10 +95,12 @@ class Ledger:
         """Share of right predictions; None where labels are not classes."""
         return int(self._correct) / self.predictions if self.predictions else None
 
-    def _count(self, where: str, tensors: tuple[Tensor, ...]) -> None:
-        # x - x is 0 for a finite number and NaN for every other; NaN counts as non-zero.
-        bad = torch.stack([torch.count_nonzero(tensor - tensor) for tensor in tensors]).sum()
-        self._bad[where] = self._bad[where] + bad if where in self._bad else bad
+    def _count(self, where: str, tensors: tuple[Tensor, ...], norms: Tensor) -> None:
+        # A flat state with a finite norm holds finite numbers only. Looking is free on the CPU; elsewhere it would wait.
+        flat = all(tensor.dim() == 2 for tensor in tensors)
+        clean = flat and norms.device.type == "cpu" and bool(norms.isfinite().all())
+        bad = 0 if clean else torch.stack([non_finite(tensor) for tensor in tensors]).sum()
+        self._bad[where] = self._bad.get(where, 0) + bad
 
     def _directions(self) -> Directions | None:
         if self._groups.count >= 2:
@@ -143,6 +145,11 @@ class _Grouped:
         return Directions(tuple(total.cpu() for total in self._sums), self.count, vanished, self._size)
 
 
+def non_finite(tensor: Tensor) -> Tensor:
+    """How many numbers are NaN or infinite: x - x is 0 for a finite number and NaN, which counts, for any other."""
+    return torch.count_nonzero(tensor - tensor)
+
+
 def _norms(vectors: Tensor) -> Tensor:
     """‖·‖₂ along the features in float64, where no float32 number squared over- or underflows; one per row."""
     return torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float64).flatten()
@@ -155,4 +162,5 @@ def _error_norms(error: Tensor, rows: int) -> Tensor:
 
 
 def _sum(vectors: Tensor) -> Tensor:
-    return vectors.flatten(0, -2).sum(0, dtype=torch.float64)
+    rows = vectors.flatten(0, -2)
+    return (rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows).sum(0).double()
