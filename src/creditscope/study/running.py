@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-import torch
 from pydantic import ValidationError
 
 from creditscope.batch import Batch
@@ -39,9 +38,7 @@ def make_network(spec: RunSpec, data: Dataset) -> StagedNetwork:
 
 def make_recipe(spec: RunSpec) -> Recipe:
     """The recipe of a run."""
-    return Recipe(
-        spec.epochs, spec.batch_size, spec.learning_rate, spec.weight_decay, spec.augment, spec.random_labels
-    )
+    return Recipe(spec.epochs, spec.batch_size, spec.learning_rate, spec.weight_decay, spec.augment, spec.random_labels)
 
 
 def load_data(spec: RunSpec, folder: Path | None = None) -> Dataset:
@@ -107,9 +104,3 @@ def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "
     network.to(device)
     feedback = Feedback(parts["feedback"], drawn.networks, drawn.optimiser).to(device)
     return Checkpoint(network, rule, feedback, record, Batch(example.inputs.to(device), example.labels.to(device)))
-
-
-def test_batches(checkpoint: Checkpoint, data: Dataset, size: int = 128) -> list[Batch]:
-    """The test set on the checkpoint's device."""
-    device = next(checkpoint.network.parameters()).device
-    return [Batch(batch.inputs.to(device), batch.labels.to(device)) for batch in data.to(torch.device("cpu")).test_batches(size)]

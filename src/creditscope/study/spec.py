@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.records import Record
@@ -26,11 +26,11 @@ class RunSpec(Record):
     """Everything that decides one run; equal specs have equal keys and give equal numbers."""
 
     network: str = "resmlp"
-    network_options: Options = {}
+    network_options: Options = Field(default_factory=dict)
     data: str = "mnist1d"
-    data_options: Options = {}
+    data_options: Options = Field(default_factory=dict)
     method: str = "bp"
-    method_options: Options = {}
+    method_options: Options = Field(default_factory=dict)
     penalty: float = 0.0
     control: str = "none"
     epochs: int = 100
@@ -51,7 +51,10 @@ class RunSpec(Record):
         raise ValueError(f"there is no control called {control!r}: none, frozen, shallow, ladder-0, ladder-1, ...")
 
     def twin(self, control: str) -> RunSpec:
-        """The same run as a control; where no block learns there is nothing to penalise, so penalised twins are shared."""
+        """The same run as a control.
+
+        Where no block learns there is nothing to penalise, so that a penalised run shares its twin with the plain one.
+        """
         control = "frozen" if control == "ladder-0" else control
         penalty = 0.0 if control in ("frozen", "shallow") else self.penalty
         return self.model_copy(update={"control": control, "penalty": penalty})
@@ -73,7 +76,9 @@ class RunSpec(Record):
             "data": datasets[self.data].revision,
             "recipe": REVISION,
         }
-        return {name: value for name, value in content.items() if name not in LATER_FIELDS or value != LATER_FIELDS[name]}
+        return {
+            name: value for name, value in content.items() if name not in LATER_FIELDS or value != LATER_FIELDS[name]
+        }
 
     @property
     def key(self) -> str:
@@ -87,6 +92,11 @@ class RunSpec(Record):
         penalty = f" + penalty {self.penalty:g}" if self.penalty else ""
         control = "" if self.control == "none" else f", {self.control}"
         return f"{self.method}{penalty}{control} on {self.data}, {self.network}, {self.epochs} epochs, seed {self.seed}"
+
+
+def _as_introduced(field: str, value: Any) -> bool:
+    """Whether a later field holds the default that it came with."""
+    return field in LATER_FIELDS and bool(value == LATER_FIELDS[field])
 
 
 def known_options(entry: Any) -> dict[str, Any]:

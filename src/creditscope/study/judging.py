@@ -1,0 +1,58 @@
+"""What does the audit say about a trained run?  The whole test set, the run's own credit and its frozen twin."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from creditscope.auditing import audit
+from creditscope.batch import Batch
+from creditscope.checkpoint import Checkpoint
+from creditscope.datasets.tensors import Dataset
+from creditscope.errors import InvalidInput
+from creditscope.records import Report, RunRecord
+from creditscope.study.running import read_spec
+from creditscope.study.spec import RunSpec
+
+
+def audit_checkpoint(
+    checkpoint: Checkpoint, data: Dataset, controls: Sequence[RunRecord] = (), **options: Any
+) -> Report:
+    """Audit a trained run on its whole test set, with the credit that trained it.
+
+    controls   records of its frozen twin; the one with the run's own seed if it is there, else all of them
+    options    whatever else `audit` takes: protocol, thresholds, notes, ...
+    """
+    spec = read_spec(checkpoint.record, "the checkpoint's record")
+    control = tuple(record.accuracy for record in frozen_twins(spec, controls)) or None
+    if "credit" in inspect.signature(audit).parameters:
+        options = {"credit": checkpoint.credit(), **options}
+    report = audit(
+        checkpoint.network,
+        _images(checkpoint, data),
+        control_accuracy=control,
+        **{"name": spec.title, **options},
+    )
+    return report.model_copy(update={"provenance": report.provenance.model_copy(update={"seeds": (spec.seed,)})})
+
+
+def _images(checkpoint: Checkpoint, data: Dataset, size: int = 128) -> Iterator[Batch]:
+    """The test set, batch by batch, on the checkpoint's device."""
+    device = next(checkpoint.network.parameters()).device
+    return (Batch(inputs.to(device), labels.to(device)) for inputs, labels in data.test_batches(size))
+
+
+def frozen_twins(spec: RunSpec, controls: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+    """The records that are this run with frozen blocks; anything else among them is refused."""
+    given = [(read_spec(record, "A control's record"), record) for record in controls]
+    for twin, _ in given:
+        wanted = spec.twin("frozen").model_copy(update={"seed": twin.seed})
+        if twin.key != wanted.key:
+            raise InvalidInput(
+                f"{twin.title} is not the frozen twin of {spec.title}.\n"
+                "The margin would measure something else than depth. "
+                f"Give the run with the same settings and --control frozen: key {spec.twin('frozen').key}."
+            )
+    own = tuple(record for twin, record in given if twin.seed == spec.seed)
+    return own or tuple(record for _, record in given)
