@@ -1,0 +1,89 @@
+"""What does a report say layer by layer?  Whatever has one number per state or per block becomes a column by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from creditscope.records import Report
+from creditscope.verdict import Limit, Measurement, Status
+
+# Known columns in their order, with their headings. Other numbers per layer follow under their own names.
+HEADINGS = {
+    "hidden_norm": "‖h‖",
+    "D1": "growth",
+    "D2": "‖g‖/128",
+    "D4": "drift",
+    "gamma": "Γ",
+    "gamma_clamped": "Γ clamped",
+    "D6": "z of Γ",
+    "rho": "ρ",
+    "rho_absolute": "ρ absolute",
+    "nudge": "nudge",
+    "nudge_absolute": "nudge abs.",
+}
+ELSEWHERE = ("gradient_norm", "D3")  # D2 shows the gradient norm; D3's numbers are per seed, not per layer
+GATED = ("gamma", "gamma_clamped", "D6")  # cosines with the reference gradient
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One number per state h_0..h_L; a block's number stands beside the state that the block makes."""
+
+    key: str
+    heading: str
+    cells: tuple[float | None, ...]
+    past: tuple[bool, ...]  # beyond the limit of a diagnostic that fires
+    gated: bool = False  # not interpretable: the reference has collapsed
+
+
+def columns(report: Report) -> list[Column]:
+    """Every finding and measure with one number per state (L+1) or per block (L)."""
+    states = report.subject.depth + 1
+    found = []
+    for key, measurement, bound in _layered(report):
+        cells: tuple[float | None, ...] = measurement.per_layer
+        if not cells or len(cells) not in (states, states - 1):
+            continue
+        cells = (None,) * (states - len(cells)) + cells
+        past = tuple(bound is not None and cell is not None and bound.past(cell) for cell in cells)
+        found.append(Column(key, _heading(key, measurement, states), cells, past, collapsed(report) and key in GATED))
+    order = list(HEADINGS)
+    return sorted(found, key=lambda column: order.index(column.key) if column.key in order else len(order))
+
+
+def collapsed(report: Report) -> bool:
+    """Whether the reference gradient has collapsed, so that cosines with it mean nothing."""
+    reference = report.findings.get("D2")
+    return reference is not None and reference.status is Status.FIRES and reference.cause == "collapsed"
+
+
+def scale_bars(report: Report, room: int) -> list[str]:
+    """One bar per state: decades of ‖h‖ above the smallest state; empty if there is nothing to draw.
+
+    A quarter of a decade is one sign, less where the room is too small.
+    """
+    norms = report.measures.get("hidden_norm", Measurement(math.nan)).per_layer
+    decades = [math.log10(norm) if math.isfinite(norm) and norm > 0 else math.nan for norm in norms]
+    known = [decade for decade in decades if not math.isnan(decade)]
+    if len(known) < 2 or room < 8:
+        return []
+    lowest, range_ = min(known), max(known) - min(known)
+    per_decade = min(4.0, (room - 1) / range_) if range_ else 4.0
+    return ["" if math.isnan(decade) else "▪" * (1 + round((decade - lowest) * per_decade)) for decade in decades]
+
+
+def _layered(report: Report) -> Iterator[tuple[str, Measurement, Limit | None]]:
+    for key, measurement in report.measures.items():
+        if key not in ELSEWHERE:
+            yield key, measurement, None
+    for code, finding in report.findings.items():
+        if finding.measurement is not None and code not in ELSEWHERE:
+            yield code, finding.measurement, finding.limit if finding.status is Status.FIRES else None
+
+
+def _heading(key: str, measurement: Measurement, states: int) -> str:
+    if key == "D1" and len(measurement.per_layer) == states:
+        return "‖h‖/‖h_0‖"  # the earlier form, relative to layer 0
+    return HEADINGS.get(key, key.replace("_", " "))

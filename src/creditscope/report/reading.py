@@ -1,0 +1,70 @@
+"""What follows from a report for its reader?  Only sentences that its own numbers support."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from creditscope.records import Report
+from creditscope.verdict import PROFILES, Status
+
+Item = tuple[str, str]  # a mark and its sentence
+
+
+def judged(report: Report) -> tuple[str, ...]:
+    """The codes that can fail a network under the report's protocol."""
+    return PROFILES[report.protocol].codes if report.protocol in PROFILES else ()
+
+
+def advisory(report: Report, code: str) -> bool:
+    """Whether a diagnostic cannot fail the network under this protocol."""
+    return code not in judged(report)
+
+
+def remedies(report: Report) -> list[Item]:
+    """What to do about every diagnostic that fires, and about every open one that the verdict waits for."""
+    wanted = {code for code, finding in report.findings.items() if finding.status is Status.FIRES}
+    wanted |= {code for code in judged(report) if code in report.findings and _waits(report, code)}
+    return [(code, finding.remedy) for code, finding in report.findings.items() if code in wanted and finding.remedy]
+
+
+def _waits(report: Report, code: str) -> bool:
+    """Whether a diagnostic is open for a reason of its own: NaN is undefined everywhere once D0 fires."""
+    status = report.findings[code].status
+    diverged = "D0" in report.findings and report.findings["D0"].status is Status.FIRES
+    return status in (Status.UNDECIDED, Status.SKIPPED) or (status is Status.UNDEFINED and not diverged)
+
+
+def left_open(report: Report) -> str:
+    """For a failed network: which other failure modes could not be judged."""
+    if report.verdict.outcome != "fail" or not report.verdict.open:
+        return ""
+    return f"Still open: {', '.join(report.verdict.open)}."
+
+
+def not_meant(report: Report) -> list[Item]:
+    """What a passed audit leaves unsaid; nothing for any other outcome."""
+    if report.verdict.outcome != "pass":
+        return []
+    ruled_out = ", ".join(report.verdict.ruled_out)
+    first = f"It is no certificate that the method works. It rules out: {ruled_out}. Nothing else was judged."
+    return [("-", sentence) for sentence in (first, *_unsaid(report))]
+
+
+def _unsaid(report: Report) -> Iterator[str]:
+    """The sentences that this report's own gaps call for."""
+    for code, finding in report.findings.items():
+        if finding.status is Status.FIRES:
+            yield f"{code} fires all the same. {finding.does_not_mean}"
+    depth = report.findings.get("D3")
+    if depth is not None and depth.status is Status.PASS:
+        yield "The blocks do more than frozen random ones. Whether they do as much as backprop's was not measured."
+    if report.accuracy is not None and len(report.accuracy) == 1:
+        yield "One accuracy was given or measured: other seeds may come out differently."
+    absent = [code for code, finding in report.findings.items() if finding.status is Status.SKIPPED]
+    if absent:
+        yield f"Not measured: {', '.join(f'{code} {report.findings[code].title.lower()}' for code in absent)}."
+    if "gamma" not in report.measures:
+        yield "No credit signal was examined: nothing is said about alignment."
+    checked = report.provenance.guards.get("gradient", "switched off")
+    if not checked.startswith("passed"):
+        yield f"That the backward pass is the gradient was not checked ({checked})."

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.report.made import finding
+
+from creditscope.report.numbers import accuracy, distance, number
+from creditscope.verdict import Measurement
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_number_is_written_within_six_per_cent_and_nine_signs(value):
+    text = number(value)
+    assert len(text) <= 9
+    assert math.isclose(float(text.replace(",", "")), value, rel_tol=0.06)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"), (math.nan, "NaN"), (math.inf, "inf"), (-math.inf, "-inf"), (0.0, "0"), (-0.0, "0"),
+        (1.0, "1.00"), (12.34, "12.3"), (99.97, "100"), (9.996, "10.0"), (0.9996, "1.00"), (1234.5, "1,234"),
+        (0.123456, "0.123"), (0.01234, "0.012"), (99_999.4, "99,999"), (99_999.6, "1.0e+05"), (2e-10, "2.0e-10"),
+    ],
+)  # fmt: skip
+def test_numbers_keep_their_size_in_sight(value, text):
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "text"),
+    [
+        ("D1", 500.0, "1.00 decades past it"),
+        ("D1", 5.0, "1.00 decades to spare"),
+        ("D2", 1e-9, "2.00 decades past it"),
+        ("D3", 1.5, "0.500 points past it"),
+        ("D4", 0.1, "0.200 to spare"),
+        ("D2", 0.0, ""),
+        ("D1", math.nan, ""),
+        ("D0", 3.0, ""),
+    ],
+)
+def test_the_distance_to_a_limit_names_its_unit_and_side(code, value, text):
+    assert distance(finding(code, Measurement(value))) == text
+
+
+def test_several_accuracies_give_mean_and_spread():
+    assert accuracy((0.25,)) == "25.0 %"
+    assert accuracy((0.24, 0.25, 0.26)) == "25.0 ± 1.0 % over 3 seeds"
