@@ -1,0 +1,70 @@
+"""Writes one page per diagnostic, from the same words that `creditscope explain` prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from creditscope.commands.explain import capitalised, sections
+from creditscope.diagnostics import Diagnostic, diagnostics
+from creditscope.files import write_text
+
+FOLDER = Path(__file__).resolve().parents[1] / "diagnostics"
+
+
+def pages() -> dict[str, str]:
+    """Every page by its file name."""
+    plain = [entry for name, entry in diagnostics.items() if ":" not in name]
+    return {"index.md": index(plain)} | {f"{entry.code}.md": page(entry) for entry in plain}
+
+
+def index(entries: list[Diagnostic]) -> str:
+    """The table of all diagnostics."""
+    rows = [
+        f"| [{entry.code}]({entry.code}.md) | {entry.title} | {capitalised(entry.question)} | "
+        f"{entry.limit.fires} {entry.limit.at:g} |"
+        for entry in entries
+    ]
+    return "\n".join(
+        (
+            "# Diagnostics",
+            "",
+            "Each is a question that one number answers. The pages are written by `make docs` from the code;",
+            "`creditscope explain CODE` prints the same.",
+            "",
+            "| code | name | question | raised if the value is |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            "A finding has one of five statuses: `pass`, `fires`, `undecided` (its interval straddles the limit),",
+            "`undefined` (NaN, 0/0) and `skipped` (the evidence is missing). Only `pass` rules a failure mode out.",
+            "",
+        )
+    )
+
+
+def page(entry: Diagnostic) -> str:
+    """The page of one diagnostic, with the other forms of the same question below it."""
+    variants = [other for name, other in diagnostics.items() if name.startswith(f"{entry.code}:")]
+    parts = [f"# {entry.code}: {entry.title}", capitalised(entry.question), *_body(entry, "##")]
+    for other in variants:
+        parts += [f"## Another form, `{other.name}`: {other.title}", capitalised(other.question), *_body(other, "###")]
+    return "\n\n".join(parts) + "\n"
+
+
+def _body(entry: Diagnostic, level: str) -> list[str]:
+    parts = []
+    for heading, text in sections(entry).items():
+        if heading == "Formula":
+            lead, _, formula = text.partition("\n")
+            text = f"{lead}\n\n```\n{formula.strip()}\n```"
+        elif heading == "Counts in":
+            text = "\n".join(f"- {line}" for line in text.splitlines())
+        else:
+            text = capitalised(text)
+        parts += [f"{level} {heading}", text]
+    return parts
+
+
+if __name__ == "__main__":
+    for name, text in pages().items():
+        print(write_text(FOLDER / name, text))

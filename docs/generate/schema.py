@@ -1,0 +1,80 @@
+"""Writes the JSON schema of a report, into the package and into the docs, and a page that reads it aloud."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from creditscope.files import write_text
+from creditscope.records import Report
+
+ROOT = Path(__file__).resolve().parents[2]
+START = """# The report file
+
+`report.to_json(path)` and `creditscope audit ... --json FILE` write it; `creditscope.Report.from_json(path)` reads it.
+It is JSON. The schema: [report-schema.json](report-schema.json) here, `creditscope/schema/report.json` in the package.
+JSON knows neither NaN nor infinity: where a number is none, the file has `"NaN"`, `"Infinity"` or `"-Infinity"`. A file
+with another `schema_version` is refused. This page is written by `make docs`.
+"""
+
+
+def files() -> dict[Path, str]:
+    """Every generated file with its text."""
+    schema = Report.json_schema()
+    text = json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+    return {
+        ROOT / "src/creditscope/schema/report.json": text,
+        ROOT / "docs/report-schema.json": text,
+        ROOT / "docs/report-schema.md": page(schema),
+    }
+
+
+def page(schema: dict[str, Any]) -> str:
+    """One table per record."""
+    parts = [START, record("Report", schema)]
+    parts += [record(name, found) for name, found in schema["$defs"].items() if "properties" in found]
+    parts += [
+        f"## {name}\n\n{found['description']}\n\n" + ", ".join(f"`{word}`" for word in found["enum"]) + "\n"
+        for name, found in schema["$defs"].items()
+        if "enum" in found
+    ]
+    return "\n".join(parts)
+
+
+def record(name: str, found: dict[str, Any]) -> str:
+    """The fields of one record."""
+    required = found.get("required", [])
+    rows = [
+        f"| `{field}` | {kind(form)} | {'yes' if field in required else 'no'} |"
+        for field, form in found["properties"].items()
+    ]
+    head = ["| field | kind | required |", "|---|---|---|"]
+    return "\n".join([f"## {name}", "", found.get("description", ""), "", *head, *rows, ""])
+
+
+def kind(form: dict[str, Any]) -> str:
+    """A field's kind in words."""
+    if "$ref" in form:
+        name = form["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "const" in form:
+        return f"`{form['const']}`"
+    if "anyOf" in form:
+        words = [kind(option) for option in form["anyOf"] if option.get("enum") != ["NaN", "Infinity", "-Infinity"]]
+        return " or ".join(dict.fromkeys(words))
+    if "enum" in form:
+        return ", ".join(f"`{word}`" for word in form["enum"])
+    if form.get("type") == "array":
+        if "prefixItems" in form:
+            return f"{len(form['prefixItems'])} x {kind(form['prefixItems'][0])}"
+        return f"list of {kind(form['items'])}"
+    if form.get("type") == "object":
+        inside = form.get("additionalProperties")
+        return f"mapping from name to {kind(inside)}" if isinstance(inside, dict) else "mapping"
+    return str(form.get("type", "anything"))
+
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        print(write_text(path, text).relative_to(ROOT))

@@ -1,0 +1,70 @@
+"""The generated pages and schemas are those that the code gives now."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib.resources import files
+
+import pytest
+from docs.generate import diagnostics as diagnostic_pages
+from docs.generate import schema as schema_files
+from jsonschema import Draft202012Validator
+from tests.report.made import HEALTHY, report
+
+from creditscope.diagnostics import diagnostics
+from creditscope.records import Report
+from creditscope.schema import report_schema
+from creditscope.verdict import Measurement, Missing
+
+PAGES = diagnostic_pages.pages()
+ODD = HEALTHY | {
+    "D1": Measurement(math.nan, per_layer=(math.inf, math.nan)),
+    "D2": Measurement(-math.inf, interval=(-math.inf, 1.0)),
+    "D3": Missing("no control"),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_of_a_diagnostic_is_current(name):
+    path = diagnostic_pages.FOLDER / name
+    assert path.read_text(encoding="utf-8") == PAGES[name], "run make docs"
+
+
+def test_no_page_is_left_of_a_diagnostic_that_is_gone():
+    assert {path.name for path in diagnostic_pages.FOLDER.glob("*.md")} == set(PAGES)
+
+
+def test_every_diagnostic_has_a_page_with_the_four_headings():
+    for entry in diagnostics.values():
+        page = PAGES[f"{entry.code}.md"]
+        assert all(f"# {heading}\n" in page for heading in ("Raised if", "Means", "Does not mean", "Do"))
+        assert entry.means in page
+
+
+@pytest.mark.parametrize("path", schema_files.files(), ids=lambda path: path.name)
+def test_schema_files_are_current(path):
+    assert path.read_text(encoding="utf-8") == schema_files.files()[path], "run make docs"
+
+
+def test_the_schema_in_the_package_is_a_schema():
+    Draft202012Validator.check_schema(report_schema())
+    assert (files("creditscope.schema") / "report.json").is_file()
+
+
+@pytest.mark.parametrize("answers", [HEALTHY, ODD])
+def test_a_report_file_obeys_the_schema_nan_and_infinity_included(answers):
+    written = json.loads(report(answers).to_json(), parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    Draft202012Validator(report_schema()).validate(written)
+
+
+def test_a_report_of_odd_numbers_survives_the_round_trip(tmp_path):
+    made = report(ODD)
+    made.to_json(tmp_path / "report.json")
+    assert Report.from_json(tmp_path / "report.json").to_json() == made.to_json()
+
+
+def test_the_schema_refuses_what_is_no_report():
+    written = json.loads(report().to_json())
+    written["verdict"]["outcome"] = "excellent"
+    assert not Draft202012Validator(report_schema()).is_valid(written)
