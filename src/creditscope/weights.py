@@ -1,0 +1,134 @@
+"""How do weights come from a file into a network, without running code and without a silent gap?"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from creditscope.errors import BadFile, CreditscopeError
+
+WRAPPERS = ("module.", "_orig_mod.")  # DataParallel and torch.compile put these before every name
+SHOWN = 12  # names of a long list that are printed
+CONVERT = (
+    "If you trust its source, open it there and save the tensors alone:\n"
+    '  safetensors.torch.save_file(model.state_dict(), "weights.safetensors")'
+)
+
+
+class WeightsMismatch(CreditscopeError):
+    """Weights that belong to another network than the one they are loaded into."""
+
+
+def read_weights(path: Path | str) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, or of a torch file that holds nothing but tensors; what it is shows inside."""
+    path = Path(path)
+    start = _first_bytes(path)
+    if start[8:9] == b"{":
+        return read_safetensors(path)
+    if start[:2] == b"PK" or start[:1] == b"\x80":
+        return _state_dict(_read_torch(path), path)
+    raise BadFile(f"{path} is neither a safetensors nor a torch file.\nThere are no weights to audit. {CONVERT}")
+
+
+def read_safetensors(path: Path | str) -> dict[str, Tensor]:
+    """Every tensor of a safetensors file."""
+    _first_bytes(Path(path))
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise BadFile(
+            f"{path} is not a whole safetensors file: {error}.\nIts tensors cannot be trusted. Copy or write it again."
+        ) from error
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
+    """Fill a model; a name or shape that does not fit is an error that lists them all."""
+    own = model.state_dict()
+    given = unwrapped(weights, own)
+    problems = {
+        "Missing in the file": sorted(own.keys() - given.keys()),
+        "Unexpected in the file": sorted(given.keys() - own.keys()),
+        "Of another shape": [
+            f"{name}: {_shape(given[name])} in the file, {_shape(own[name])} in the network"
+            for name in own
+            if name in given and given[name].shape != own[name].shape
+        ],
+    }
+    if any(problems.values()):
+        raise WeightsMismatch(
+            f"The weights of {source} do not fit {type(model).__name__}.\n"
+            + "".join(_listed(title, names) for title, names in problems.items() if names)
+            + "Part of the network would keep its random weights, and the audit would be of another network.\n"
+            "Give the network and the options that it was trained with."
+        )
+    model.load_state_dict(dict(given))
+
+
+def _first_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(16)
+    except OSError as error:
+        raise BadFile(
+            f"{path} cannot be read: {error.strerror or error}.\nThere is nothing to audit. Check the path."
+        ) from error
+
+
+def _read_torch(path: Path) -> Any:
+    try:
+        with warnings.catch_warnings(action="ignore"):  # torch warns of pickles that it then refuses
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise BadFile(
+            f"{path} is a pickle that holds more than tensors.\n"
+            f"A pickle can run any code when it is loaded, so it was not loaded. {CONVERT}"
+        ) from error
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise BadFile(
+            f"{path} is not a whole torch file: {first}\nIts tensors cannot be trusted. Copy or write it again."
+        ) from error
+
+
+def _state_dict(found: Any, path: Path) -> dict[str, Tensor]:
+    """The tensors of a torch file: the mapping itself, or the only mapping of tensors inside it."""
+    if _is_state_dict(found):
+        return dict(found)
+    inside = {key: value for key, value in found.items() if _is_state_dict(value)} if isinstance(found, dict) else {}
+    if len(inside) != 1:
+        which = f"several state dicts ({', '.join(map(str, inside))})" if inside else "no state dict"
+        raise BadFile(f"{path} holds {which}.\nIt is not clear which tensors are the network's. {CONVERT}")
+    return dict(next(iter(inside.values())))
+
+
+def _is_state_dict(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and bool(value)
+        and all(isinstance(key, str) and isinstance(item, Tensor) for key, item in value.items())
+    )
+
+
+def unwrapped(weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The weights without the prefix of a wrapper, if every name has it and the network's own have not."""
+    for prefix in WRAPPERS:
+        if weights and all(name.startswith(prefix) for name in weights) and not any(n.startswith(prefix) for n in own):
+            return unwrapped({name.removeprefix(prefix): tensor for name, tensor in weights.items()}, own)
+    return weights
+
+
+def _listed(title: str, names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"  {title} ({len(names)}): {', '.join(names[:SHOWN])}{more}\n"
+
+
+def _shape(tensor: Tensor) -> str:
+    return " x ".join(map(str, tensor.shape)) or "one number"

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from creditscope import plugins
+from creditscope.plugins import FaultyPlugin, load_installed_plugins, load_plugin
+
+DIAGNOSTIC = '''
+"""D77: is it there?"""
+from creditscope.diagnostics import diagnostic
+from creditscope.verdict import Limit, Measurement
+
+@diagnostic("D77", title="Presence", limit=Limit(1.0, "above", "it is"), means="m", does_not_mean="n", do="d")
+def presence(evidence):
+    """Always one."""
+    return Measurement(1.0)
+'''
+
+
+@pytest.mark.parametrize(
+    "order", [("--plugin", "mine", "list", "diagnostics"), ("list", "diagnostics", "--plugin", "mine")]
+)
+def test_a_module_of_ones_own_adds_entries(tmp_path, order):
+    (tmp_path / "mine.py").write_text(DIAGNOSTIC)
+    command = [sys.executable, "-P", "-m", "creditscope", *order]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "D77  " in done.stdout
+    assert "Presence: is it there?" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise RuntimeError('no luck')", "RuntimeError: no luck"),
+        ("import nowhere_to_be_found", "No module named 'nowhere_to_be_found'"),
+        ("this is no python", "SyntaxError"),
+        (DIAGNOSTIC.replace("D77", "D1"), "two diagnostics called 'D1'"),
+    ],
+)
+def test_a_plugin_that_fails_is_a_clear_error(tmp_path, text, said):
+    (tmp_path / "mine.py").write_text(text)
+    command = [sys.executable, "-P", "-m", "creditscope", "--plugin", "mine", "list", "diagnostics"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_plugin_is_a_clear_error():
+    with pytest.raises(FaultyPlugin, match=r"(?s)The plugin 'nowhere' cannot be imported.*Check its name"):
+        load_plugin("nowhere")
+
+
+def test_the_search_path_is_as_it_was_afterwards(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    with pytest.raises(FaultyPlugin):
+        load_plugin("nowhere")
+    assert sys.path == before
+
+
+def test_installed_plugins_are_found_by_their_entry_points(tmp_path, monkeypatch):
+    (tmp_path / "an_installed_plugin.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = EntryPoint("mine", "an_installed_plugin", plugins.GROUP)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [entry])
+    load_installed_plugins()
+    assert "an_installed_plugin" in sys.modules
+
+
+def test_an_installed_plugin_that_fails_is_named(monkeypatch):
+    entry = EntryPoint("theirs", "nowhere.at_all", plugins.GROUP)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [entry])
+    with pytest.raises(FaultyPlugin, match="The installed plugin 'theirs' \\(nowhere.at_all\\) cannot be imported"):
+        load_installed_plugins()
