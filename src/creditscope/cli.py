@@ -1,0 +1,102 @@
+"""The command line: parse, call, print, and an exit code that can be relied on.
+
+0 pass, 1 fail, 3 inconclusive; 2 for anything wrong with the input, 70 for a crash of ours, 130 for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, TextIO
+
+import typer
+from typer.main import get_command
+
+from creditscope import __version__
+from creditscope.commands import Plugins, commands, say
+from creditscope.errors import CreditscopeError
+
+BAD_INPUT, CRASH, INTERRUPTED = 2, 70, 130
+# typer carries a click of its own in some versions: its base of all usage errors, whichever click that is
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        say(f"creditscope {__version__}")
+        raise typer.Exit
+
+
+def _start(
+    plugin: Plugins = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Audits networks that were trained without backprop: can accuracy and alignment be believed?
+
+    Exit codes: 0 pass, 1 fail, 3 inconclusive; 2 for bad input, 70 for a crash of creditscope.
+    """
+    from creditscope.plugins import load_installed_plugins
+
+    load_installed_plugins()
+
+
+def application() -> typer.Typer:
+    """Every command found in the folder `commands`, under one program."""
+    app = typer.Typer(
+        name="creditscope",
+        no_args_is_help=True,
+        add_completion=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_start)
+    for name, function in commands.items():
+        app.command(name, no_args_is_help=False)(function)
+    return app
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; only bad use of this function itself raises."""
+    try:
+        code = get_command(application()).main(
+            args=None if arguments is None else list(arguments), prog_name="creditscope", standalone_mode=False
+        )
+        return code if isinstance(code, int) else 0
+    except (KeyboardInterrupt, typer.Abort):
+        _complain("Interrupted. Nothing was left half-written.")
+        return INTERRUPTED
+    except CreditscopeError as error:
+        _complain(f"Error: {error}")
+        return BAD_INPUT
+    except USAGE_ERROR as error:
+        error.show(sys.stderr)  # type: ignore[attr-defined]  # of click, not of Exception
+        return BAD_INPUT
+    except Exception:  # noqa: BLE001  whatever it is, it ends in a report and an exit code
+        traceback.print_exc()
+        _complain(
+            f"\ncreditscope {__version__} crashed. The fault is ours, not in your input.\n"
+            "Please report it: the command, the text above, and the output of `creditscope --version`."
+        )
+        return CRASH
+
+
+def main() -> None:
+    """The entry point of the program `creditscope`."""
+    for stream in (sys.stdout, sys.stderr):
+        _never_fail_on_a_sign(stream)
+    sys.exit(run())
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write(message + "\n")
+
+
+def _never_fail_on_a_sign(stream: TextIO) -> None:
+    """Where a terminal has no ‖ or Γ, show a question mark instead of crashing."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")

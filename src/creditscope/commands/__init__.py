@@ -1,0 +1,73 @@
+"""What can be done from the command line; one file per command.
+
+A command is a function that returns the exit code. Its file imports nothing slow at the top: `creditscope --help` reads
+every file here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from shutil import get_terminal_size
+from typing import Annotated, TypeVar
+
+import typer
+
+from creditscope.registry import Registry
+
+Command = Callable[..., int]
+C = TypeVar("C", bound=Command)
+
+commands: Registry[Command] = Registry("command", __name__)
+
+
+def command(name: str) -> Callable[[C], C]:
+    """Register a function with typer annotations as the command `name`; its docstring is its help."""
+
+    def enter(function: C) -> C:
+        commands.add(name, function)
+        return function
+
+    return enter
+
+
+def say(text: str) -> None:
+    """Print to standard output; a reader that has gone away, as in `| head`, changes no exit code."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def width() -> int:
+    """Columns to write in: those of the terminal, 80 without one, 140 at most."""
+    return min(get_terminal_size((80, 24)).columns, 140)
+
+
+def coloured() -> bool:
+    """Whether standard output is a terminal that wants colours (NO_COLOR is honoured)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def load_plugins(names: list[str] | None) -> list[str]:
+    """Import the modules given with --plugin."""
+    from creditscope.plugins import load_plugin
+
+    for name in names or []:
+        load_plugin(name)
+    return names or []
+
+
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        metavar="MODULE",
+        help="Import MODULE first: it registers networks, methods, datasets or diagnostics of your own. Repeatable.",
+        callback=load_plugins,
+        is_eager=True,
+        show_default=False,
+    ),
+]

@@ -1,0 +1,129 @@
+"""Can a trained network's accuracy and alignment be believed?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from creditscope.commands import Plugins, coloured, command, say, width
+from creditscope.commands import options as words
+from creditscope.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from creditscope.records import Report
+
+
+def _panel(title: str) -> Callable[..., Any]:
+    """Options that stand together in the help."""
+    return lambda text, metavar=None, *names, **rest: typer.Option(
+        *names, metavar=metavar, help=text, rich_help_panel=title, **rest
+    )
+
+
+_network, _images, _claim = _panel("The network"), _panel("The images"), _panel("The claim")
+_judging, _running = _panel("Judging"), _panel("Running and writing")
+Weights = Annotated[
+    Path, typer.Argument(metavar="WEIGHTS", help="A safetensors file, or a torch file of tensors only.")
+]
+Network = Annotated[str | None, _network("One of ours: see `creditscope list networks`.", "NAME")]
+Model = Annotated[str | None, _network("Your own function that makes the network.", "MODULE:FUNCTION")]
+Options = Annotated[list[str] | None, _network("An option of the network, as in d=256. Repeatable.", "NAME=VALUE")]
+Blocks = Annotated[str | None, _network("Where its list of blocks is, or module names with commas between.", "PATH")]
+Read = Annotated[str, _network("The token that stands for a state: auto, first, mean, all or an index.", "RULE")]
+Dataset = Annotated[str | None, _images("One of ours: see `creditscope list datasets`.", "NAME")]
+Folder = Annotated[Path | None, _images("Where datasets are kept, instead of the cache folder.", "FOLDER")]
+Batches = Annotated[Path | None, _images("A safetensors file with `inputs` and `labels`.", "FILE")]
+BatchSize = Annotated[int, _images("Images in a batch.", min=1)]
+First = Annotated[int | None, _images("Take only the first so many images.", min=1)]
+Accuracies = Annotated[list[float] | None, _claim("Accuracy from 0 to 1, once per seed; else measured.", "SHARE")]
+Controls = Annotated[list[float] | None, _claim("The same with frozen blocks, once per seed.", "SHARE")]
+Name = Annotated[str, _claim("What the report calls the network.", show_default=False)]
+Notes = Annotated[str, _claim("A remark that the report carries.", show_default=False)]
+Protocol = Annotated[str, _judging("three, four or april.")]
+Thresholds = Annotated[list[str] | None, _judging("Another limit, as in D1=100. Repeatable.", "CODE=VALUE")]
+Check = Annotated[bool, _judging("Compare the backward pass with a finite difference first.")]
+Json = Annotated[str | None, _running("Write the report as JSON too; - prints it instead of the page.", "FILE")]
+Device = Annotated[str, _running("cpu, cuda, cuda:1 and so on.")]
+Threads = Annotated[int | None, _running("Threads of the CPU.", min=1)]
+
+
+@command("audit")
+def audit(
+    weights: Weights,
+    network: Network = None,
+    model: Model = None,
+    option: Options = None,
+    blocks: Blocks = None,
+    read: Read = "auto",
+    data: Dataset = None,
+    data_dir: Folder = None,
+    batches: Batches = None,
+    batch_size: BatchSize = 128,
+    limit: First = None,
+    accuracy: Accuracies = None,
+    control_accuracy: Controls = None,
+    name: Name = "",
+    notes: Notes = "",
+    protocol: Protocol = "three",
+    threshold: Thresholds = None,
+    gradient_check: Check = True,
+    json: Json = None,
+    device: Device = "cpu",
+    threads: Threads = None,
+    plugin: Plugins = None,
+) -> int:
+    """Audit a trained network: can its accuracy and its alignment be believed?
+
+    Exit code 0 pass, 1 fail, 3 inconclusive, 2 for bad input.
+
+    Example: `creditscope audit dfa.safetensors --network resmlp --data mnist1d --control-accuracy 0.32`
+    """
+    limits, options = words.thresholds(threshold), words.pairs(option, "--option", "d=256")
+    if json not in (None, "-"):
+        words.writable(Path(str(json)))
+    import torch
+
+    from creditscope.auditing import audit as examine
+    from creditscope.commands.material import data_from, first_images, subject_from
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    place = words.device(device)
+    images = data_from(data, data_dir, batches)
+    subject = subject_from(weights, network, model, options, images).to(place)
+    try:
+        report = examine(
+            subject,
+            first_images(images.batches(batch_size), batch_size, limit),
+            blocks=words.blocks(blocks),
+            accuracy=accuracy or None,
+            control_accuracy=control_accuracy or None,
+            protocol=protocol,
+            thresholds=limits,
+            read=words.read(read),
+            name=name or weights.stem,
+            notes=notes,
+            check_gradient=gradient_check,
+        )
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise InvalidInput(
+            f"A batch of {batch_size} images does not fit into the memory of {device}.\n"
+            "Nothing was measured. Give a smaller --batch-size."
+        ) from error
+    return show(report, json)
+
+
+def show(report: Report, json: str | None) -> int:
+    """Print the page, or the JSON where - was asked for; write the file; return the verdict's exit code."""
+    if json == "-":
+        say(report.to_json().rstrip("\n"))
+    else:
+        from creditscope.report.text import page
+
+        say(page(report, width(), coloured()))
+        if json is not None:
+            report.to_json(json)
+    return report.verdict.exit_code

@@ -1,0 +1,143 @@
+"""From words to what an audit needs: a network with its weights, and batches."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from creditscope.commands.options import Value
+from creditscope.errors import BadFile, InvalidInput
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from creditscope.batch import Batch
+
+BATCHES_FORM = "It must hold the tensors `inputs` (N, ...) and `labels` (N,), with N at least 1."
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Images to audit on: the shape of one, the number of classes if known, and a way to take batches of a size."""
+
+    shape: tuple[int, ...]
+    classes: int | None
+    batches: Callable[[int], Iterator[Batch]]
+
+
+def data_from(name: str | None, folder: Path | None, file: Path | None) -> Data:
+    """The test images of a registered dataset, or those of a safetensors file."""
+    if (name is None) == (file is None):
+        raise InvalidInput(
+            f"{'Neither --data nor --batches was' if name is None else 'Both --data and --batches were'} given.\n"
+            "An audit needs images from one place. Give --data NAME or --batches FILE."
+        )
+    if file is not None:
+        return stored_batches(file)
+    from creditscope.datasets import datasets
+
+    dataset = datasets[str(name)](folder)
+    return Data(dataset.shape, dataset.classes, dataset.test_batches)
+
+
+def stored_batches(path: Path) -> Data:
+    """The tensors `inputs` and `labels` of a safetensors file."""
+    from creditscope.weights import read_safetensors
+
+    tensors = read_safetensors(path)
+    if not {"inputs", "labels"} <= tensors.keys():
+        found = ", ".join(sorted(tensors)[:8]) or "nothing"
+        raise BadFile(f"{path} holds {found}.\nThere are no images with labels. {BATCHES_FORM}")
+    inputs, labels = tensors["inputs"], tensors["labels"]
+    if inputs.dim() < 2 or labels.dim() == 0 or len(inputs) != len(labels) or len(labels) == 0:
+        raise InvalidInput(
+            f"{path} has inputs of shape {tuple(inputs.shape)} and labels of shape {tuple(labels.shape)}.\n"
+            f"Each image needs its label. {BATCHES_FORM}"
+        )
+    return Data(tuple(inputs.shape[1:]), None, lambda size: _cut(inputs, labels, size))
+
+
+def _cut(inputs: Tensor, labels: Tensor, size: int) -> Iterator[Batch]:
+    from torch import bool as boolean
+
+    from creditscope.batch import Batch
+
+    whole_numbers = not labels.is_floating_point() and labels.dtype is not boolean
+    classes = labels.long() if whole_numbers else labels  # the audit refuses anything else in its own words
+    return (Batch(inputs[at : at + size], classes[at : at + size]) for at in range(0, len(labels), size))
+
+
+def first_images(batches: Iterator[Batch], size: int, limit: int | None) -> Iterator[Batch]:
+    """The batches of the first `limit` images, the last one cut to fit."""
+    if limit is None:
+        return batches
+    full, rest = divmod(limit, size)
+    heads = (type(batch)(batch.inputs[:rest], batch.labels[:rest]) for batch in islice(batches, 1 if rest else 0))
+    return (batch for part in (islice(batches, full), heads) for batch in part)
+
+
+def subject_from(
+    weights: Path, network: str | None, model: str | None, options: dict[str, Value], data: Data
+) -> nn.Module:
+    """The network of that name, or of the user's own function, filled with the weights of a file."""
+    from creditscope.weights import load_weights, read_weights
+
+    if (network is None) == (model is None):
+        raise InvalidInput(
+            f"{'Neither --network nor --model was' if network is None else 'Both --network and --model were'} given.\n"
+            "Weights alone do not say what they compute. Give --network NAME or --model MODULE:FUNCTION."
+        )
+    tensors = read_weights(weights)
+    built = model_from(model, options) if model is not None else network_from(str(network), options, data, tensors)
+    load_weights(built, tensors, str(weights))
+    return built
+
+
+def network_from(name: str, options: dict[str, Value], data: Data, weights: dict[str, Tensor]) -> nn.Module:
+    """A registered network of the data's shape; its classes are the data's, else those of the weights."""
+    from creditscope.networks.build import build
+    from creditscope.weights import unwrapped
+
+    typed: dict[str, bool | int | float] = options  # type: ignore[assignment]  # build refuses other kinds
+    if data.classes is not None:
+        return build(name, data.shape, data.classes, 0, **typed)
+    two, three = (build(name, data.shape, classes, 0, **typed).state_dict() for classes in (2, 3))
+    weights = dict(unwrapped(weights, two))
+    for key, tensor in two.items():
+        axes = [axis for axis, (a, b) in enumerate(zip(tensor.shape, three[key].shape, strict=True)) if a != b]
+        if axes and key in weights and weights[key].dim() == tensor.dim():
+            return build(name, data.shape, weights[key].shape[axes[0]], 0, **typed)
+    return build(name, data.shape, 2, 0, **typed)  # it will not fit, and loading says where
+
+
+def model_from(path: str, options: dict[str, Value]) -> nn.Module:
+    """The model that a user's own function returns, called with the options."""
+    from torch import nn
+
+    from creditscope.plugins import named_object
+
+    factory = named_object(path)
+    if isinstance(factory, nn.Module):
+        return factory
+    if not callable(factory):
+        raise InvalidInput(
+            f"{path} is a {type(factory).__name__}, not a function.\nName a function or class that makes the network."
+        )
+    try:
+        model = factory(**options)
+    except Exception as error:
+        raise InvalidInput(
+            f"{path}{inspect.signature(factory) if inspect.isfunction(factory) else ''} failed when called with "
+            f"{options or 'no options'}: {type(error).__name__}: {error}\n"
+            "Without it there is no network to put the weights into. Give what it needs with --option name=value."
+        ) from error
+    if not isinstance(model, nn.Module):
+        raise InvalidInput(
+            f"{path} returned a {type(model).__name__}, not a torch.nn.Module.\n"
+            "Only a network can be audited. Return the network itself."
+        )
+    return model

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from creditscope.diagnostics import diagnostics
+
+
+@pytest.mark.parametrize("code", sorted(diagnostics))
+def test_every_diagnostic_is_explained_in_full_and_within_the_page(creditscope, code):
+    done = creditscope("explain", code)
+    assert (done.code, done.err) == (0, "")
+    assert max(map(len, done.out.splitlines())) <= 80
+    headings = ("Formula", "Raised if", "Why there", "Means", "Does not mean", "Do", "Counts in")
+    positions = [done.out.index(f"\n{heading}\n") for heading in headings]
+    assert positions == sorted(positions)
+    entry, words = diagnostics[code], " ".join(done.out.split())
+    for text in (entry.title, entry.means, entry.does_not_mean, entry.do):
+        assert " ".join(text.split()) in words
+
+
+def test_a_code_may_be_written_small(creditscope):
+    assert creditscope("explain", "d2").out == creditscope("explain", "D2").out
+
+
+def test_the_role_of_a_diagnostic_is_read_from_the_protocols(creditscope):
+    words = " ".join(creditscope("explain", "D2").out.split())
+    assert "protocol three: measurement degeneracy, together with D1, if its cause is `collapsed`" in words
+    assert "protocol three: advisory, it fails no network" in creditscope("explain", "D4").out
+    assert "protocol april: scale" in creditscope("explain", "D1:april").out
+    assert "protocol april" not in creditscope("explain", "D1").out
+
+
+def test_an_unknown_code_suggests_the_nearest(creditscope):
+    done = creditscope("explain", "D11")
+    assert done.code == 2
+    assert "There is no diagnostic called 'D11'. Did you mean 'D1'?" in done.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "about"),
+    [
+        ("diagnostics", "D2", "Reference validity: is the reference gradient large enough to be compared with?"),
+        ("networks", "resmlp", "embed Linear"),
+        ("methods", "dfa", "fixed random"),
+        ("datasets", "mnist1d", "4,000 training"),
+    ],
+)
+def test_entries_are_listed_one_a_line(creditscope, kind, name, about):
+    done = creditscope("list", kind)
+    assert done.code == 0
+    (line,) = [line for line in done.out.splitlines() if line.startswith(f"{name} ")]
+    assert about in line
+
+
+def test_an_unknown_kind_is_refused(creditscope):
+    done = creditscope("list", "losses")
+    assert done.code == 2
+    assert "diagnostics" in done.err
