@@ -103,46 +103,50 @@ class Ledger:
         self._bad[where] = self._bad.get(where, 0) + bad
 
     def _directions(self) -> Directions | None:
-        if self._groups.count >= 2:
-            return self._groups.directions()
-        return self._whole.directions() if self._whole.count >= 2 else None
+        return self._groups.directions() or self._whole.directions()
 
 
 class _Grouped:
-    """Unit directions of the mean gradient over `size` consecutive images (None: over each batch), summed."""
+    """Unit directions of the mean gradient over `size` consecutive images (None: over each batch), summed.
+
+    All layers lie one after the other in one vector: a few operations serve them all.
+    """
 
     def __init__(self, size: int | None) -> None:
         self._size = size
         self._filled = 0
-        self._partial: list[Tensor] = []
-        self._sums: list[Tensor] = []
-        self._zeros: list[Tensor] = []
+        self._partial: Tensor | None = None
+        self._sums: Tensor | None = None
+        self._zeros: Tensor | None = None
+        self._widths: list[int] = []
         self.count = 0
 
     def add(self, gradients: list[Tensor]) -> None:
+        self._widths = [gradient.shape[-1] for gradient in gradients]
         start, images = 0, len(gradients[0])
         while start < images:
             room = images if self._size is None else self._size - self._filled
             stop = min(images, start + room)
-            sums = [_sum(gradient[start:stop]) for gradient in gradients]
-            self._partial = [a + b for a, b in zip(self._partial, sums, strict=True)] if self._partial else sums
+            sums = torch.cat([_sum(gradient[start:stop]) for gradient in gradients]).double()
+            self._partial = sums if self._partial is None else self._partial + sums
             self._filled += stop - start
             if self._size is None or self._filled == self._size:
-                self._close()
+                self._close(self._partial)
             start = stop
 
-    def _close(self) -> None:
-        norms = [total.norm() for total in self._partial]
-        units = [torch.where(norm > 0, total / norm, total) for total, norm in zip(self._partial, norms, strict=True)]
-        zeros = [(norm == 0).long() for norm in norms]
-        self._sums = [a + b for a, b in zip(self._sums, units, strict=True)] if self._sums else units
-        self._zeros = [a + b for a, b in zip(self._zeros, zeros, strict=True)] if self._zeros else zeros
-        self._partial, self._filled = [], 0
+    def _close(self, total: Tensor) -> None:
+        norms = torch.stack([part.norm() for part in total.split(self._widths)])
+        scale = torch.cat([norm.expand(width) for norm, width in zip(norms, self._widths, strict=True)])
+        units, zeros = torch.where(scale > 0, total / scale, total), (norms == 0).long()
+        self._sums = units if self._sums is None else self._sums + units
+        self._zeros = zeros if self._zeros is None else self._zeros + zeros
+        self._partial, self._filled = None, 0
         self.count += 1
 
-    def directions(self) -> Directions:
-        vanished = tuple(int(zero) for zero in self._zeros)
-        return Directions(tuple(total.cpu() for total in self._sums), self.count, vanished, self._size)
+    def directions(self) -> Directions | None:
+        if self._sums is None or self._zeros is None or self.count < 2:
+            return None
+        return Directions(tuple(self._sums.cpu().split(self._widths)), self.count, tuple(self._zeros.tolist()), self._size)
 
 
 def non_finite(tensor: Tensor) -> Tensor:
@@ -163,4 +167,4 @@ def _error_norms(error: Tensor, rows: int) -> Tensor:
 
 def _sum(vectors: Tensor) -> Tensor:
     rows = vectors.flatten(0, -2)
-    return (rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows).sum(0).double()
+    return (rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows).sum(0)

@@ -15,7 +15,7 @@ from creditscope.batch import Batch, each_tensor
 from creditscope.errors import NotDeterministic, NotTheGradient
 from creditscope.trace import LossFunction, capture, losses_at
 
-PROBE_IMAGES = 32  # the guards look at the first images of the first batch
+PROBE_IMAGES = 8  # the guards look at the first images of the first batch
 STEP, TOLERANCE, RESOLUTION = 1e-6, 1e-3, 1e-14  # of a state's own norm; of the promised change; of the logits
 COARSE_STEPS, COARSE_TOLERANCE, COARSE_RESOLUTION = (1e-2, 1e-3, 1e-4), 0.1, 1e-6  # where float64 is impossible
 
