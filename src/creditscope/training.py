@@ -146,7 +146,7 @@ class _Run:
             moment = Moment((epoch + step / steps) / self.recipe.epochs, self.generator)
             credit = self.rule.learn(self.network, self.feedback, batch, moment)
             for name, parameter in learning.items():
-                parameter.grad = credit.gradients.get(name)
+                parameter.grad = _laid_out(credit.gradients.get(name), parameter)
             self.optimiser.step()
             losses.append(credit.loss)
             auxiliary.append(credit.auxiliary)
@@ -214,6 +214,16 @@ class _Run:
         """Go on from a snapshot."""
         self.history = list(snapshot.history)
         self.feedback = snapshot.restore(self.network, self.feedback, self.optimiser, self.generator)
+
+
+def _laid_out(gradient: Tensor | None, parameter: Tensor) -> Tensor | None:
+    """The gradient in its parameter's memory layout.
+
+    Fused AdamW walks both by address: the channels-last gradient of a convolution would meet the wrong weights.
+    """
+    if gradient is None or gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)
 
 
 def _begin(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Recipe, seed: int) -> _Run:
