@@ -1,0 +1,131 @@
+"""Train a reference method, or one of its controls, under the common recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from creditscope.commands import Plugins, command, say
+from creditscope.commands import options as words
+from creditscope.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from creditscope.study.spec import RunSpec
+
+Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the checkpoint goes.")]
+Method = Annotated[str, typer.Option(metavar="NAME", help="See `creditscope list methods`.")]
+MethodOptions = Annotated[
+    list[str] | None,
+    typer.Option("--method-option", metavar="NAME=VALUE", help="As in index=input. Repeatable.", show_default=False),
+]
+Network = Annotated[str, typer.Option(metavar="NAME", help="See `creditscope list networks`.")]
+NetworkOptions = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="NAME=VALUE", help="As in d=512.", show_default=False),
+]
+Data = Annotated[str, typer.Option(metavar="NAME", help="See `creditscope list datasets`.")]
+Folder = Annotated[Path | None, typer.Option("--data-dir", metavar="FOLDER", help="Where datasets are kept.")]
+Penalty = Annotated[float, typer.Option(help="λ of λ‖f(h)‖² in every block's local loss.")]
+Control = Annotated[str, typer.Option(metavar="NAME", help="Train only this: none, frozen, shallow, ladder-K.")]
+Controls = Annotated[
+    str, typer.Option(metavar="NAMES", help="Train these twins too, as in frozen,shallow.", show_default=False)
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 and so on.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads of the CPU.", show_default=False)]
+
+
+@command("train")
+def train(
+    out: Out,
+    method: Method = "bp",
+    network: Network = "resmlp",
+    data: Data = "mnist1d",
+    epochs: Annotated[int, typer.Option(min=0)] = 100,
+    seed: Annotated[int, typer.Option(min=0)] = 42,
+    option: NetworkOptions = None,
+    method_option: MethodOptions = None,
+    penalty: Penalty = 0.0,
+    control: Control = "none",
+    controls: Controls = "",
+    batch_size: Annotated[int, typer.Option(min=1)] = 128,
+    learning_rate: float = 1e-3,
+    weight_decay: float = 0.01,
+    augment: Annotated[bool, typer.Option(help="Crop and mirror as the dataset says.")] = True,
+    data_dir: Folder = None,
+    device: Device = "cpu",
+    threads: Threads = None,
+    plugin: Plugins = None,
+) -> int:
+    """Train a network by a method, with its controls on request; interrupted, it goes on where it was.
+
+    Example: `creditscope train --method dfa --data cifar10 --epochs 30 --controls frozen --out runs/dfa`
+    """
+    from pydantic import ValidationError
+
+    from creditscope.study.spec import RunSpec
+
+    try:
+        spec = RunSpec(
+            network=network,
+            network_options=words.pairs(option, "--option", "d=512"),
+            data=data,
+            method=method,
+            method_options=words.pairs(method_option, "--method-option", "index=input"),
+            penalty=penalty,
+            control=control,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            augment=augment,
+            seed=seed,
+            plugins=tuple(plugin or ()),
+        )
+        twins = [RunSpec.model_validate(spec.twin(name).model_dump()) for name in controls.split(",") if name]
+    except ValidationError as error:
+        raise InvalidInput(f"{error.errors()[0]['msg']}\nNothing was trained.") from error
+    import torch
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    place = str(words.device(device))
+    _run(spec, out, data_dir, place)
+    for name, twin in zip(controls.split(","), twins, strict=False):
+        _run(twin, out / "controls" / name, data_dir, place)
+    say(f"Audit it: creditscope audit {out}")
+    return 0
+
+
+def _run(spec: RunSpec, folder: Path, data_folder: Path | None, device: str) -> None:
+    """Train one spec into its folder, unless it is there already."""
+    from creditscope.checkpoint import RECORD
+    from creditscope.commands.progress import watching
+    from creditscope.records import RunRecord
+    from creditscope.study.running import train as fit_spec
+
+    if (folder / RECORD).exists():
+        found = RunRecord.from_json(folder / RECORD)
+        if found.key != spec.key:
+            raise InvalidInput(
+                f"{folder} holds another run: key {found.key}, this one is {spec.key}.\n"
+                "It would be overwritten. Choose another --out, or remove the folder."
+            )
+        say(f"{spec.title}: already there, accuracy {found.accuracy:.3f}, in {folder}")
+        return
+    spec.resolved()  # an unknown name or option is refused before anything is said
+    words.writable(folder / RECORD)
+    snapshot = folder / "snapshot.safetensors"
+    with watching(spec.title, spec.epochs) as watcher:
+        checkpoint = fit_spec(spec, data_folder=data_folder, device=device, on_epoch=watcher, snapshot=snapshot)
+    checkpoint.save(folder)
+    snapshot.unlink(missing_ok=True)
+    say(f"{spec.title}: {_outcome(checkpoint.record)}, in {folder}")
+
+
+def _outcome(record: Any) -> str:
+    if record.diverged is not None:
+        where = "" if record.diverged.step is None else f", step {record.diverged.step}"
+        return f"diverged in epoch {record.diverged.epoch + 1}{where}: {record.diverged.why}"
+    return f"accuracy {record.accuracy:.3f}, {record.timings['seconds']:.0f} s"
