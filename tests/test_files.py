@@ -1,0 +1,68 @@
+"""A file is either whole or not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from creditscope.errors import BadFile
+from creditscope.files import read_text, whole, write_text
+
+
+def test_what_was_written_is_read_back_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "report.json"
+    assert write_text(path, "‖h‖ = 1\n") == path
+    assert read_text(path, "The report") == "‖h‖ = 1\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_while_it_is_written_the_old_file_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_text(path, "old")
+    with whole(path) as part:
+        part.write_text("new")
+        assert part.name.endswith(".part")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+
+
+def test_an_interrupted_write_leaves_the_old_file_and_no_part(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_text(path, "old")
+    with pytest.raises(KeyboardInterrupt), whole(path) as part:
+        part.write_text("ne")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_in_the_place_of_the_file_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").mkdir()
+    with pytest.raises(BadFile, match=r"file cannot be written: Is a directory\.\nNothing was left there\. Choose"):
+        write_text(tmp_path / "file", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_in_the_place_of_the_folder_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadFile, match=r"cannot be written: (Not a directory|File exists)"):
+        write_text(tmp_path / "file" / "report.json", "text")
+    with pytest.raises(BadFile, match="cannot be written: Not a directory"):
+        write_text(tmp_path / "file" / "folder" / "report.json", "text")
+
+
+def test_a_writer_that_writes_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="No such file"), whole(tmp_path / "file"):
+        pass
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"The report .*absent\.json cannot be read: .*\nCheck the path\."):
+        read_text(tmp_path / "absent.json", "The report")
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadFile, match="cannot be read"):
+        read_text(tmp_path / "file", "The report")

@@ -1,0 +1,229 @@
+"""Judging fails closed, in every combination of findings."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditscope.errors import UnknownName
+from creditscope.verdict import PROFILES, Finding, Limit, Measurement, Mode, Status, judge, profile
+
+ABOVE = Limit(50.0, "above", "a reason")
+BELOW = Limit(2.0, "below", "a reason", unit="points")
+STATUSES = [*Status, None]  # None: the finding is not even there
+
+
+def finding(code: str, status: Status, cause: str = "", note: str = "", *, warns: bool = False) -> Finding:
+    measured = None if status is Status.SKIPPED else Measurement(1.0, cause=cause, note=note)
+    return Finding(code, f"Title of {code}", status, measured, ABOVE, note, "", means="It means.", warns=warns)
+
+
+def findings(given: Mapping[str, Status | None], cause: str = "collapsed") -> dict[str, Finding]:
+    return {
+        code: finding(code, status, cause if code == "D2" else "")
+        for code, status in given.items()
+        if status is not None
+    }
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "status"),
+    [
+        (ABOVE, math.nextafter(50.0, 0), Status.PASS),
+        (ABOVE, 50.0, Status.PASS),
+        (ABOVE, math.nextafter(50.0, 99), Status.FIRES),
+        (BELOW, math.nextafter(2.0, 9), Status.PASS),
+        (BELOW, 2.0, Status.PASS),
+        (BELOW, math.nextafter(2.0, 0), Status.FIRES),
+    ],
+)
+def test_a_limit_fires_strictly_past_itself(limit: Limit, value: float, status: Status) -> None:
+    assert limit.judge(Measurement(value)) is status
+
+
+@pytest.mark.parametrize("limit", [ABOVE, BELOW])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_a_number_is_undefined_and_never_passes(limit: Limit, value: float) -> None:
+    assert limit.judge(Measurement(value)) is Status.UNDEFINED
+    assert limit.judge(Measurement(1.0, interval=(0.5, value))) is Status.UNDEFINED
+    assert limit.judge(Measurement(value, interval=(0.0, 100.0))) is Status.UNDEFINED
+
+
+@pytest.mark.parametrize(
+    ("interval", "below", "above"),
+    [((2.1, 9.0), "pass", "fires"), ((-1.0, 1.9), "fires", "pass"), ((1.9, 2.1), "undecided", "undecided")],
+)
+def test_an_interval_decides_only_as_a_whole(interval: tuple[float, float], below: str, above: str) -> None:
+    assert BELOW.judge(Measurement(2.05, interval=interval)) == below
+    assert Limit(2.0, "above", "").judge(Measurement(2.05, interval=interval)) == above
+
+
+@given(
+    st.floats(-1e6, 1e6),
+    st.floats(-1e6, 1e6),
+    st.sampled_from(["above", "below"]),
+    st.sampled_from(["decades", "points"]),
+)
+def test_the_margin_is_negative_exactly_where_the_limit_is_past(at: float, value: float, fires: str, unit: str) -> None:
+    limit = Limit(at, fires, "", unit=unit)  # type: ignore[arg-type]
+    assert (limit.margin(value) < 0) <= limit.past(value)
+    if limit.past(value) and not math.isclose(at, value, rel_tol=1e-12):
+        assert limit.margin(value) < 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "margin"),
+    [
+        (ABOVE, 5.0, 1.0),
+        (ABOVE, 50e3, -3.0),
+        (ABOVE, 0.0, math.inf),
+        (Limit(1e-7, "below", ""), 1e-4, 3.0),
+        (Limit(1e-7, "below", ""), 0.0, -math.inf),
+        (Limit(0.0, "below", ""), 1e-4, math.inf),
+        (Limit(0.0, "above", ""), 1e-4, -math.inf),
+        (BELOW, 5.0, 3.0),
+        (BELOW, -1.0, -3.0),
+        (Limit(0.3, "above", "", unit="absolute"), 0.1, 0.2),
+    ],
+)
+def test_the_margin_counts_decades_points_or_units(limit: Limit, value: float, margin: float) -> None:
+    assert limit.margin(value) == pytest.approx(margin)
+
+
+def test_a_finding_shows_its_measurement_or_says_that_there_is_none() -> None:
+    measured = Finding("D1", "", Status.PASS, Measurement(5.0, (1.0, 5.0), (4.0, 6.0), "cause"), ABOVE, "", "")
+    assert (measured.value, measured.per_layer, measured.interval, measured.cause) == (
+        5.0,
+        (1.0, 5.0),
+        (4.0, 6.0),
+        "cause",
+    )
+    assert measured.margin == pytest.approx(1.0)
+    skipped = finding("D1", Status.SKIPPED)
+    assert (skipped.value, skipped.per_layer, skipped.interval, skipped.cause, skipped.margin) == (
+        None,
+        (),
+        None,
+        "",
+        None,
+    )
+    undefined = Finding("D1", "", Status.UNDEFINED, Measurement(math.nan), ABOVE, "", "")
+    assert undefined.margin is None
+
+
+def three_by_hand(d0: Status | None, d1: Status | None, d2: Status | None, d3: Status | None, cause: str) -> str:
+    """Section 3 of the protocol, read aloud."""
+    if d2 is Status.FIRES and cause == "fitted":
+        d2 = Status.PASS  # only a collapsed reference counts in mode 1
+    modes = {"D0": {d0}, "D1+D2": {d1, d2}, "D3": {d3}}
+    shown = [codes for codes, answers in modes.items() if answers == {Status.FIRES}]
+    still_open = [codes for codes, answers in modes.items() if answers != {Status.FIRES} and Status.PASS not in answers]
+    if shown:
+        return f"FAIL({'+'.join(shown)})"
+    return f"INCONCLUSIVE({'+'.join(still_open)})" if still_open else "PASS"
+
+
+@pytest.mark.parametrize("cause", ["collapsed", "fitted"])
+def test_profile_three_in_every_combination(cause: str) -> None:
+    outcomes = {"PASS": ("pass", 0), "FAIL": ("fail", 1), "INCONCLUSIVE": ("inconclusive", 3)}
+    for statuses in itertools.product(STATUSES, repeat=4):
+        given_findings = findings(dict(zip(("D0", "D1", "D2", "D3"), statuses, strict=True)), cause)
+        for drift in (Status.PASS, Status.FIRES, Status.SKIPPED):  # advisory: D4 changes nothing
+            verdict = judge(profile("three"), {**given_findings, "D4": finding("D4", drift)})
+            assert str(verdict) == three_by_hand(*statuses, cause)
+            assert (verdict.outcome, verdict.exit_code) == outcomes[str(verdict).partition("(")[0]]
+            assert len(verdict.shown) + len(verdict.ruled_out) + len(verdict.open) == 3
+            assert verdict.why
+
+
+@pytest.mark.parametrize("name", ["four", "april"])
+@pytest.mark.parametrize("cause", ["collapsed", "fitted"])
+def test_profiles_of_flags_in_every_combination(name: str, cause: str) -> None:
+    flags = {"D1": "(a) scale", "D2": "(b) reference", "D4": "(c) drift", "D3": "(d) depth", "D0": "non-finite"}
+    for statuses in itertools.product(STATUSES, repeat=5):
+        answers = dict(zip(flags, statuses, strict=True))
+        verdict = judge(profile(name), findings(answers, cause))
+        raised = [flag for code, flag in flags.items() if answers[code] is Status.FIRES]
+        unknown = [
+            f"{flag.split()[0]} {'not measured' if answers[code] in (None, Status.SKIPPED) else answers[code]}"
+            for code, flag in flags.items()
+            if answers[code] not in (Status.PASS, Status.FIRES)
+        ]
+        if raised:
+            assert (str(verdict), verdict.exit_code) == ("needs walk-back: " + "; ".join(raised), 1)
+        elif unknown:
+            assert (str(verdict), verdict.exit_code) == ("incomplete: " + "; ".join(unknown), 3)
+        else:
+            assert (str(verdict), verdict.exit_code) == ("trustworthy", 0)
+
+
+def test_without_a_baseline_nothing_passes() -> None:
+    healthy = {"D0": Status.PASS, "D1": Status.PASS, "D2": Status.PASS, "D4": Status.PASS, "D3": Status.SKIPPED}
+    assert str(judge(profile("three"), findings(healthy))) == "INCONCLUSIVE(D3)"
+    assert str(judge(profile("four"), findings(healthy))) == "incomplete: (d) not measured"
+
+
+def test_no_findings_at_all_pass_in_no_profile() -> None:
+    assert all(judge(protocol, {}).outcome == "inconclusive" for protocol in PROFILES.values())
+
+
+def test_an_undecided_depth_is_named_in_the_words_of_each_profile() -> None:
+    undecided = {"D0": Status.PASS, "D1": Status.PASS, "D2": Status.PASS, "D4": Status.PASS, "D3": Status.UNDECIDED}
+    assert str(judge(profile("three"), findings(undecided))) == "INCONCLUSIVE(D3)"
+    assert str(judge(profile("april"), findings(undecided))) == "incomplete: (d) undecided"
+
+
+def test_the_reasons_name_what_is_shown_or_what_is_missing() -> None:
+    all_fire = findings(dict.fromkeys(("D0", "D1", "D2", "D3"), Status.FIRES))
+    verdict = judge(profile("three"), all_fire)
+    assert str(verdict) == "FAIL(D0+D1+D2+D3)"
+    assert "collapsed" in verdict.why
+    assert "frozen random" in verdict.why
+    given_findings = {
+        **findings({"D0": Status.PASS, "D1": Status.PASS}),
+        "D3": finding("D3", Status.SKIPPED, note="no control."),
+    }
+    assert judge(profile("three"), given_findings).why == "D3 is skipped: no control."
+    assert (
+        judge(profile("three"), {"D0": finding("D0", Status.PASS), "D1": finding("D1", Status.PASS)}).why
+        == "D3 is missing."
+    )
+    passed = judge(profile("three"), findings(dict.fromkeys(("D0", "D1", "D2", "D3"), Status.PASS)))
+    assert passed.why == "Every failure mode of this protocol is ruled out."
+
+
+def test_a_warning_stands_beside_the_verdict_only_when_it_fires() -> None:
+    passed = findings(dict.fromkeys(("D0", "D1", "D2", "D3"), Status.PASS))
+    leaking = {**passed, "D8": finding("D8", Status.FIRES, note="labels leak", warns=True)}
+    assert judge(profile("three"), leaking).warnings == ("D8 Title of D8: labels leak",)
+    assert str(judge(profile("three"), leaking)) == "PASS"
+    assert judge(profile("three"), {**passed, "D8": finding("D8", Status.PASS, warns=True)}).warnings == ()
+    assert judge(profile("three"), {**passed, "D5": finding("D5", Status.FIRES)}).warnings == ()
+    silent = {**passed, "D8": finding("D8", Status.FIRES, warns=True)}
+    assert judge(profile("three"), silent).warnings == ("D8 Title of D8: It means.",)
+
+
+def test_profiles_are_data_that_name_their_diagnostics() -> None:
+    assert profile("three").codes == ("D0", "D1", "D2", "D3")
+    assert profile("four").codes == profile("april").codes == ("D0", "D1", "D2", "D3", "D4")
+    assert profile("april").variants == {"D1": "D1:april"}
+    assert not profile("four").variants
+
+
+def test_a_mode_asks_for_its_cause_only_where_it_names_one() -> None:
+    fitted = {"D2": finding("D2", Status.FIRES, "fitted")}
+    assert Mode("", "", {"D2": "collapsed"}).state(fitted) == "ruled out"
+    assert Mode("", "", {"D2": ""}).state(fitted) == "shown"
+
+
+def test_an_unknown_protocol_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownName) as caught:
+        profile("fuor")
+    assert str(caught.value) == "There is no protocol called 'fuor'. Did you mean 'four'?\nKnown: april, four, three."
+    with pytest.raises(UnknownName, match="no protocol called None"):
+        profile(None)  # type: ignore[arg-type]
