@@ -45,10 +45,6 @@ class EndToEnd(CreditRule):
             tuple(signal * count for signal in signals), named, loss.detach(), self.exact_layers(network.depth)
         )
 
-    def exact_layers(self, depth: int) -> frozenset[int]:
-        """Layers whose credit is the gradient by construction."""
-        return frozenset()
-
 
 def _states(network: StagedNetwork, inputs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     states, branches = [network.embedding(inputs)], []
@@ -63,7 +59,7 @@ def _states(network: StagedNetwork, inputs: Tensor) -> tuple[list[Tensor], list[
 class Backprop(EndToEnd):
     """The true gradient, end to end.
 
-        a_l = g_l = ∂ℓ/∂h_l
+    a_l = g_l = ∂ℓ/∂h_l
     """
 
     uses_weights_above = True

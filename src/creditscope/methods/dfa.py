@@ -12,7 +12,7 @@ from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
 from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation
-from creditscope.methods.rule import Feedback
+from creditscope.methods.rule import Feedback, look
 from creditscope.networks.staged import StagedNetwork
 
 
@@ -24,7 +24,8 @@ class DirectFeedback(LocalRule):
         a_l = e B_l,   e = softmax(logits) - onehot(labels),   B_l (classes x features of h_l) ~ N(0, 1)/√classes
 
     index = "output": block l hears a_{l+1}, with L+1 matrices. index = "input" (as published): block l hears a_l, with
-    L matrices, and a_L is measured with the last of them. A state with tokens hears the same credit at every token.
+    L matrices, and a_L is measured with the last of them: for streams of one shape only. A state with tokens hears the
+    same credit at every token.
 
     Nøkland (2016).
     """
@@ -42,9 +43,15 @@ class DirectFeedback(LocalRule):
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """One matrix per state that is heard."""
-        with torch.no_grad():
-            states = network.states(example.inputs)
-            classes = network.readout(states[-1]).shape[1]
+        states, logits = look(network, example)
+        shapes = sorted({tuple(state.shape[1:]) for state in states})
+        if self.index == "input" and len(shapes) > 1:
+            raise InvalidInput(
+                f"The states of {type(network).__name__} have the shapes {', '.join(map(str, shapes))}, but with "
+                "index = 'input' a block hears the credit of its own input.\n"
+                "That credit does not fit the block's output. Use index = 'output'."
+            )
+        classes = logits.shape[1]
         count = max(1, network.depth) if self.index == "input" else network.depth + 1
         return Feedback(
             {

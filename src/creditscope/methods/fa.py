@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from creditscope.batch import Batch
 from creditscope.methods import method
 from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation
-from creditscope.methods.rule import Feedback
+from creditscope.methods.rule import Feedback, look
 from creditscope.networks.staged import StagedNetwork
 
 
@@ -34,9 +35,8 @@ class BlockFeedback(LocalRule):
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """One matrix per block, from the features of h_{l+1} to those of h_l."""
-        with torch.no_grad():
-            states = network.states(example.inputs)
-        pairs = zip(states[:-1], states[1:], strict=True)
+        states, _ = look(network, example)
+        pairs = pairwise(states)
         shapes = [(_features(above, below), _features(below, above)) for below, above in pairs]
         return Feedback(
             {

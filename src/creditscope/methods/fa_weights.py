@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.grad import conv2d_input, conv2d_weight
 from torch.overrides import TorchFunctionMode
 
 from creditscope.batch import Batch
@@ -17,6 +18,8 @@ from creditscope.methods import method
 from creditscope.methods.bp import EndToEnd
 from creditscope.methods.rule import Feedback
 from creditscope.networks.staged import StagedNetwork
+
+OTHERS = (nn.Conv1d, nn.Conv3d, nn.modules.conv._ConvTransposeNd, nn.Bilinear, nn.RNNBase, nn.RNNCellBase)
 
 
 @method("fa_weights")
@@ -34,6 +37,7 @@ class WeightFeedback(EndToEnd):
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """One tensor per weight, of its shape."""
+        _check_layers(network)
         return Feedback(
             {
                 name: torch.randn(weight.shape, generator=generator) / (weight.numel() / weight.shape[1]) ** 0.5
@@ -46,12 +50,24 @@ class WeightFeedback(EndToEnd):
         return FeedbackMode(_weights(network), feedback.tensors, type(network).__name__)
 
 
-def _weights(network: nn.Module) -> dict[str, nn.Parameter]:
+def _weights(network: nn.Module) -> dict[str, Tensor]:
     return {
         f"{name}.weight": layer.weight
         for name, layer in network.named_modules()
         if isinstance(layer, nn.Linear | nn.Conv2d)
     }
+
+
+def _check_layers(network: nn.Module) -> None:
+    """Refuse layers with weights of another kind: no feedback reaches them."""
+    others = [
+        f"{name} ({type(layer).__name__})" for name, layer in network.named_modules() if isinstance(layer, OTHERS)
+    ]
+    if others:
+        raise ModelMismatch(
+            f"{type(network).__name__} has layers that are neither Linear nor Conv2d: {', '.join(others)}.\n"
+            "What lies below them would silently be trained by backprop. Use Linear and Conv2d, or the rule 'fa'."
+        )
 
 
 class FeedbackMode(TorchFunctionMode):
@@ -60,7 +76,7 @@ class FeedbackMode(TorchFunctionMode):
     nn.MultiheadAttention bypasses F.linear and would silently train by backprop: that is what the check is for.
     """
 
-    def __init__(self, weights: Mapping[str, nn.Parameter], feedback: Mapping[str, Tensor], owner: str) -> None:
+    def __init__(self, weights: Mapping[str, Tensor], feedback: Mapping[str, Tensor], owner: str) -> None:
         super().__init__()
         missing = sorted(weights.keys() ^ feedback.keys())
         if missing:
@@ -83,11 +99,11 @@ class FeedbackMode(TorchFunctionMode):
             if name is not None:
                 self._used.add(name)
                 instead = linear if func is F.linear else conv2d
-                return instead(self._feedback[name].to(args[0]), *args, **kwargs)
+                return instead(self._feedback[name].to(weight), *args, **kwargs)
         return func(*args, **kwargs)
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        super().__exit__(kind, error, traceback)
+        super().__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
         unused = sorted(set(self._feedback) - self._used)
         if kind is None and unused:
             raise ModelMismatch(
@@ -97,9 +113,9 @@ class FeedbackMode(TorchFunctionMode):
             )
 
 
-def linear(feedback: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(feedback: Tensor, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """F.linear with `feedback` in place of the weight on the way back."""
-    out: Tensor = _Linear.apply(feedback, x, weight)
+    out: Tensor = _Linear.apply(feedback, input, weight)  # type: ignore[no-untyped-call]
     return out if bias is None else out + bias
 
 
@@ -114,8 +130,21 @@ def conv2d(
     groups: int = 1,
 ) -> Tensor:
     """F.conv2d with `feedback` in place of the weight on the way back."""
-    out: Tensor = _Conv2d.apply(feedback, input, weight, stride, padding, dilation, groups)
+    if isinstance(padding, str):
+        input, padding = _padded(input, weight, padding, dilation), 0
+    out: Tensor = _Conv2d.apply(  # type: ignore[no-untyped-call]
+        feedback, input, weight, stride, padding, dilation, groups
+    )
     return out if bias is None else out + bias.view(-1, 1, 1)
+
+
+def _padded(input: Tensor, weight: Tensor, padding: str, dilation: int | tuple[int, ...]) -> Tensor:
+    """The input with the zeros that padding = "same" asks for; "valid" asks for none."""
+    if padding == "valid":
+        return input
+    steps = (dilation, dilation) if isinstance(dilation, int) else dilation
+    total = [step * (size - 1) for step, size in zip(steps, weight.shape[2:], strict=True)]
+    return F.pad(input, [side for both in reversed(total) for side in (both // 2, both - both // 2)])
 
 
 class _Linear(torch.autograd.Function):
@@ -144,8 +173,9 @@ class _Conv2d(torch.autograd.Function):
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         feedback, x = ctx.saved_tensors
         (cotangent,) = cotangents
-        into = torch.nn.grad.conv2d_input(x.shape, feedback, cotangent, *ctx.how) if ctx.needs_input_grad[1] else None
-        weight = None
+        into = weight = None
+        if ctx.needs_input_grad[1]:
+            into = conv2d_input(x.shape, feedback, cotangent, *ctx.how)  # type: ignore[no-untyped-call]
         if ctx.needs_input_grad[2]:
-            weight = torch.nn.grad.conv2d_weight(x, feedback.shape, cotangent, *ctx.how)
+            weight = conv2d_weight(x, feedback.shape, cotangent, *ctx.how)  # type: ignore[no-untyped-call]
         return None, into, weight, None, None, None, None

@@ -135,7 +135,3 @@ class LocalRule(CreditRule):
         found = torch.autograd.grad(outputs, list(inner.values()), cotangents, allow_unused=True)
         gradients = {name: gradient for name, gradient in zip(inner, found, strict=True) if gradient is not None}
         return Credit(signals, {**gradients, **seen.readout}, seen.loss, self.exact_layers(network.depth))
-
-    def exact_layers(self, depth: int) -> frozenset[int]:
-        """Layers whose credit is the gradient by construction."""
-        return frozenset()

@@ -59,6 +59,22 @@ class Scope:
 EVERYTHING = Scope()
 
 
+def look(network: StagedNetwork, example: Batch) -> tuple[list[Tensor], Tensor]:
+    """h_0..h_L and the logits of an example, for their shapes.
+
+    In evaluation mode, so that the example does not enter BatchNorm's statistics; the modes come back as they were.
+    """
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        with torch.no_grad():
+            states = network.states(example.inputs)
+            return states, network.readout(states[-1])
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """Where a run stands: the share of its steps that are done, and its generator."""
@@ -100,6 +116,10 @@ class CreditRule(ABC):
         """A sentence that stops the run as diverged, from an epoch's mean auxiliary losses; None to go on."""
         return None
 
+    def exact_layers(self, depth: int) -> frozenset[int]:
+        """Layers whose credit is the gradient by construction."""
+        return frozenset()
+
     @property
     def innermost(self) -> CreditRule:
         """The rule without its wrappers."""
@@ -119,6 +139,11 @@ class BoundRule(CreditSource):
     def local(self) -> bool:  # type: ignore[override]
         """Declared by the rule."""
         return not self.rule.innermost.uses_weights_above
+
+    @property
+    def exact(self) -> frozenset[int]:  # type: ignore[override]
+        """Declared by the rule."""
+        return self.rule.innermost.exact_layers(self.network.depth)
 
     def signals(self, batch: Batch) -> tuple[Tensor, ...]:
         """a_0..a_L of the rule."""

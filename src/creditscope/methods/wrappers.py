@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ from torch import nn
 
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
-from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Moment, Scope
+from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Moment, Scope, look
 from creditscope.networks.staged import StagedNetwork
 from creditscope.trace import Credit
 
@@ -64,9 +65,9 @@ class Penalty(Wrapper):
     strength: float = 1e-2
 
     def __post_init__(self) -> None:
-        if not self.strength >= 0:
+        if not 0 <= self.strength < math.inf:
             raise InvalidInput(
-                f"penalty = {self.strength!r} is not a number from 0 on.\n"
+                f"penalty = {self.strength!r} is not a finite number from 0 on.\n"
                 "A negative one rewards the growth that it should bound. Common values: 1e-4 to 1e-1."
             )
 
@@ -97,7 +98,8 @@ class Ladder(Wrapper):
                 f"The ladder has rungs 0 to {network.depth} on this network, {self.blocks} is none of them.\n"
                 "Choose how many of the last blocks learn."
             )
-        return replace(scope, trained=frozenset(range(network.depth - self.blocks, network.depth)))
+        last = range(network.depth - self.blocks, network.depth)
+        return replace(scope, trained=frozenset(index for index in last if scope.learns(index)))
 
 
 @dataclass(frozen=True)
@@ -107,11 +109,11 @@ class Shallow(Wrapper):
     def prepare(self, network: StagedNetwork, example: Batch) -> StagedNetwork:
         """The network without blocks, where the read-out can take h_0."""
         network = self.inner.prepare(network, example)
-        network.blocks = nn.ModuleList()
+        blocks, network.blocks = network.blocks, nn.ModuleList()
         try:
-            with torch.no_grad():
-                network(example.inputs)
+            look(network, example)
         except RuntimeError as error:
+            network.blocks = blocks
             raise InvalidInput(
                 f"{type(network).__name__} without its blocks does not work: its read-out cannot take h_0 ({error}).\n"
                 "The shallow control exists only where every state has the same shape. Use the frozen control."
@@ -124,8 +126,12 @@ def wrapped(rule: CreditRule, *, penalty: float = 0.0, control: str = "none") ->
     if penalty:
         rule = Penalty(rule, penalty)
     kind, _, rung = control.partition("-")
-    if kind == "ladder" and rung.isdigit():
+    if kind == "ladder" and rung.isdecimal():
         return Ladder(rule, int(rung))
-    if control in ("none", "frozen", "shallow"):
-        return {"none": lambda: rule, "frozen": lambda: Frozen(rule), "shallow": lambda: Shallow(rule)}[control]()
-    raise InvalidInput(f"There is no control called {control!r}.\nKnown: none, frozen, shallow, ladder-0, ladder-1, ...")
+    if control in ("frozen", "shallow"):
+        return Frozen(rule) if control == "frozen" else Shallow(rule)
+    if control == "none":
+        return rule
+    raise InvalidInput(
+        f"There is no control called {control!r}.\nKnown: none, frozen, shallow, ladder-0, ladder-1, ..."
+    )
