@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shlex
 from importlib.resources import files
 
 import pytest
 from docs.generate import diagnostics as diagnostic_pages
 from docs.generate import schema as schema_files
 from jsonschema import Draft202012Validator
+from safetensors.torch import save_file
 from tests.report.made import HEALTHY, report
 
+from creditscope.cli import run
 from creditscope.diagnostics import diagnostics
+from creditscope.networks.build import build
 from creditscope.records import Report
 from creditscope.schema import report_schema
 from creditscope.verdict import Measurement, Missing
 
+README = (schema_files.ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = diagnostic_pages.pages()
 ODD = HEALTHY | {
     "D1": Measurement(math.nan, per_layer=(math.inf, math.nan)),
@@ -68,3 +74,47 @@ def test_the_schema_refuses_what_is_no_report():
     written = json.loads(report().to_json())
     written["verdict"]["outcome"] = "excellent"
     assert not Draft202012Validator(report_schema()).is_valid(written)
+
+
+def blocks_of(text: str, language: str) -> list[str]:
+    """The fenced blocks of a page in one language."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [block for kind, block in found if kind == language]
+
+
+@pytest.fixture
+def untrained(tmp_path, monkeypatch):
+    """A folder with weights of the names that the README uses."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("bp", "dfa"):
+        save_file(build("resmlp", 40, 10, 0).state_dict(), f"{name}.safetensors")
+    return tmp_path
+
+
+def skeleton(page: str) -> list[str]:
+    """The first word of every flag line and heading: what does not depend on the weights."""
+    return re.findall(r"^(layer|D\d|Verdict:|accuracy|checked:)", page, re.MULTILINE)
+
+
+def test_the_readmes_program_runs_and_prints_such_a_page(untrained, capsys):
+    (program,) = blocks_of(README, "python")
+    exec(compile(program, "README.md", "exec"), {})
+    shown = next(block for block in blocks_of(README, "") if block.startswith("DFA "))
+    assert skeleton(capsys.readouterr().out) == skeleton(shown)
+
+
+def test_the_readmes_command_runs_and_prints_such_a_page(untrained, capsys):
+    (command,) = [block for block in blocks_of(README, "") if block.startswith("creditscope audit")]
+    assert run(shlex.split(command)[1:]) in (0, 1)
+    shown = next(block for block in blocks_of(README, "") if block.startswith("BP "))
+    assert skeleton(capsys.readouterr().out) == skeleton(shown)
+    assert Report.from_json("bp.json").subject.name == "BP"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_links_between_pages_lead_somewhere(page):
+    path = schema_files.ROOT / page
+    targets = re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8"))
+    assert targets
+    assert [target for target in targets if not (path.parent / target).exists()] == []

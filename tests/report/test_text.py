@@ -68,7 +68,7 @@ def test_the_header_says_what_was_measured_on_what():
         "control 56.0 ± 1.0",
     ):
         assert fact in head
-    assert "guards passed: deterministic, gradient (finite difference within 1%, in float64)" in head
+    assert "checked: deterministic, gradient (finite difference within 1%, in float64)" in head
 
 
 def test_a_guard_that_did_not_run_has_a_line_of_its_own():

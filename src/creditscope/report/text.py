@@ -64,7 +64,7 @@ def _guards(guards: Mapping[str, str]) -> Iterator[str]:
         name + found.removeprefix("passed").replace(": ", " (", 1) for name, found in guards.items() if _passed(found)
     ]
     if passed:
-        yield "guards passed: " + ", ".join(name + ")" * ("(" in name) for name in passed)
+        yield "checked: " + ", ".join(name + ")" * ("(" in name) for name in passed)
     yield from (f"guard {name}: {found}" for name, found in guards.items() if not _passed(found))
 
 
