@@ -38,6 +38,10 @@ class Stream(ABC):
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """One forward pass, with `shifts[l]` added to h_l on the way."""
 
+    def onward(self, layer: int, state: Tensor) -> Tensor | None:
+        """Logits from h_layer = state on, without what lies below; None where the model can only be run whole."""
+        return None
+
     def verify(self, inputs: Any, logits: Tensor) -> None:  # noqa: B027 (most streams run the model itself)
         """Refuse a stream whose logits are not the model's own."""
 
@@ -92,6 +96,13 @@ class StagedStream(Stream):
             state = _shifted(self._stages.merge(index, state, branch), shifts.get(index + 1))
             hiddens.append(state)
         return Pass(tuple(hiddens), tuple(hiddens), self._stages.readout(state))
+
+    def onward(self, layer: int, state: Tensor) -> Tensor | None:
+        """The blocks from `layer` on, and the read-out."""
+        for index in range(layer, len(self._stages.blocks)):
+            state = self._stages.merge(index, state, self._stages.branch(index, state))
+        logits: Tensor = self._stages.readout(state)
+        return logits
 
 
 def called(model: nn.Module, inputs: Any, **options: Any) -> Any:

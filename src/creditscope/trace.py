@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -112,10 +112,16 @@ class Credit:
 
 
 class CreditSource(ABC):
-    """Credit for a batch on demand, from a rule with its saved feedback or from a user's own function."""
+    """Credit for a batch on demand, from a rule with its saved feedback or from a user's own function.
 
-    local: bool = True  # declared to carry nothing through the weights above
-    exact: frozenset[int] = frozenset()  # layers whose credit is the gradient by construction
+    local    declared to carry nothing through the weights above
+    exact    layers whose credit is the gradient by construction
+    missing  why there is no credit to be had, for example feedback that was not saved; empty if there is
+    """
+
+    local: bool = True
+    exact: frozenset[int] = frozenset()
+    missing: str = ""
 
     @abstractmethod
     def signals(self, batch: Batch) -> tuple[Tensor, ...]:
@@ -123,4 +129,16 @@ class CreditSource(ABC):
 
     def redrawn(self, generator: torch.Generator) -> CreditSource | None:
         """The same source with fresh feedback from its own distribution; None if it has no feedback."""
+        return None
+
+    def redraws(self, batch: Batch, fresh: Sequence[CreditSource]) -> Iterator[tuple[Tensor, ...]]:
+        """The signals of several redrawn sources for one batch; overridden where they can share a forward pass."""
+        return (source.signals(batch) for source in fresh)
+
+    def residual(self, batch: Batch) -> Tensor | None:
+        """How far a learned stand-in is from what it stands for, (layers, samples); None if there is none."""
+        return None
+
+    def answers(self, batch: Batch) -> Tensor | None:
+        """Logits of a method with an inference phase of its own; None if the network itself answers."""
         return None

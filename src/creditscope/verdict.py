@@ -35,9 +35,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A diagnostic without its evidence."""
+    """A diagnostic without its evidence, or with a number that must not be judged."""
 
     reason: str
+    measured: Measurement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class Finding:
     @property
     def margin(self) -> float | None:
         """Distance to the limit, positive on the passing side."""
-        if self.measurement is None or not math.isfinite(self.measurement.value):
+        if self.measurement is None or self.status is Status.SKIPPED or not math.isfinite(self.measurement.value):
             return None
         return self.limit.margin(self.measurement.value)
 

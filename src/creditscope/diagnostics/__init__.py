@@ -75,7 +75,7 @@ def examine(entry: Diagnostic, evidence: Evidence, at: float | None = None) -> F
     if at is not None and at != limit.at:
         limit = replace(limit, at=at, because=f"set by the user; the calibrated limit is {limit.at:g}")
     answer = entry.measure(evidence)
-    measured = answer if isinstance(answer, Measurement) else None
+    measured = answer if isinstance(answer, Measurement) else answer.measured
     status = limit.judge(answer) if isinstance(answer, Measurement) else Status.SKIPPED
     return Finding(
         code=entry.code,
