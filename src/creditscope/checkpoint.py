@@ -37,6 +37,7 @@ class Checkpoint:
     def save(self, folder: Path | str) -> Path:
         """Write the folder; the record comes last, so its presence means that all is there."""
         folder = Path(folder)
+        (folder / RECORD).unlink(missing_ok=True)
         with whole(folder / WEIGHTS) as part:
             save_file(self.tensors(), part)
         self.record.to_json(folder / RECORD)
@@ -63,7 +64,9 @@ def read_tensors(folder: Path | str) -> dict[str, dict[str, Tensor]]:
     try:
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:
-        raise BadFile(f"{path} cannot be read: {error}.\nThere are no weights to audit. Train the run again.") from error
+        raise BadFile(
+            f"{path} cannot be read: {error}.\nThere are no weights to audit. Train the run again."
+        ) from error
     parts: dict[str, dict[str, Tensor]] = {"network": {}, "feedback": {}, "auxiliary": {}}
     for name, tensor in tensors.items():
         part, _, rest = name.partition(".")

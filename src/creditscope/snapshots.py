@@ -1,13 +1,13 @@
-"""Mid-run state: everything that decides how a run goes on, in one file, so that a resumed run ends with the same bits."""
+"""Mid-run state in one file: everything that decides how a run goes on, so that it ends with the same bits."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -20,30 +20,16 @@ from creditscope.records import HistoryRow
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Tensors by name (network., feedback., auxiliary., optimiser., learner., generator) and the history so far."""
+    """The state of a run between two epochs.
 
+    run      a hash of all that decides the run
+    tensors  by name: network., feedback., auxiliary., optimiser., learner., generator
+    history  the rows so far
+    """
+
+    run: str
     tensors: dict[str, Tensor]
     history: tuple[HistoryRow, ...]
-
-    @classmethod
-    def of(
-        cls,
-        network: nn.Module,
-        feedback: Feedback,
-        optimiser: torch.optim.Optimizer,
-        generator: torch.Generator,
-        history: Sequence[HistoryRow],
-    ) -> Snapshot:
-        """Gather the state of a run."""
-        parts = {
-            "network": dict(network.state_dict()),
-            "feedback": dict(feedback.tensors),
-            "auxiliary": dict(feedback.networks.state_dict()) if feedback.networks is not None else {},
-            "optimiser": _flat(optimiser),
-            "learner": _flat(feedback.optimiser) if feedback.optimiser is not None else {},
-        }
-        tensors = {f"{part}.{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
-        return cls({**tensors, "generator": generator.get_state()}, tuple(history))
 
     def part(self, name: str) -> dict[str, Tensor]:
         """The tensors of one part, without its prefix."""
@@ -66,23 +52,39 @@ class Snapshot:
         return Feedback(fixed, feedback.networks, feedback.optimiser)
 
 
+def gathered(
+    network: nn.Module, feedback: Feedback, optimiser: torch.optim.Optimizer, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """The tensors of a snapshot: those of the run itself, not copies."""
+    parts = {
+        "network": dict(network.state_dict()),
+        "feedback": dict(feedback.tensors),
+        "auxiliary": dict(feedback.networks.state_dict()) if feedback.networks is not None else {},
+        "optimiser": _flat(optimiser),
+        "learner": _flat(feedback.optimiser) if feedback.optimiser is not None else {},
+    }
+    tensors = {f"{part}.{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
+    return {**tensors, "generator": generator.get_state()}
+
+
 def write_snapshot(path: Path, snapshot: Snapshot) -> None:
-    """One safetensors file with the history in its header."""
+    """One safetensors file with the history and the run's identity in its header."""
     rows = json.dumps([row.model_dump_json() for row in snapshot.history])
     contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in snapshot.tensors.items()}
     with whole(path) as part:
-        save_file(contiguous, part, {"history": rows})
+        save_file(contiguous, part, {"history": rows, "run": snapshot.run})
 
 
 def read_snapshot(path: Path) -> Snapshot:
     """The state of an interrupted run."""
     try:
         with safe_open(path, "pt") as file:
-            rows = json.loads(file.metadata()["history"])
+            header = file.metadata() or {}
+            rows = [HistoryRow.model_validate_json(row) for row in json.loads(header["history"])]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, TypeError) as error:
+            return Snapshot(header["run"], tensors, tuple(rows))
+    except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError, ValidationError) as error:
         raise BadFile(f"{path} is not a snapshot of a run: {error}.\nRemove it to start the run anew.") from error
-    return Snapshot(tensors, tuple(HistoryRow.model_validate_json(row) for row in rows))
 
 
 def _flat(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:

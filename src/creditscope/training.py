@@ -8,7 +8,6 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,17 @@ import torch
 from torch import Tensor
 
 from creditscope import __version__
-from creditscope.adapters import find_stream
-from creditscope.alignment import AlignmentLedger
 from creditscope.auditing import source_commit
 from creditscope.batch import Batch
 from creditscope.checkpoint import Checkpoint
 from creditscope.datasets.tensors import Dataset
-from creditscope.diagnostics.reference import reference_validity
-from creditscope.diagnostics.scale import scale_stability
-from creditscope.errors import InvalidInput
-from creditscope.evidence import Ledger
-from creditscope.methods.rule import CreditRule, Feedback, Moment
+from creditscope.errors import BadFile, InvalidInput
+from creditscope.history import BEFORE, Done, measured
+from creditscope.methods.rule import CreditRule, Diverged, Feedback, Moment
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records import Divergence, HistoryRow, RunRecord
-from creditscope.snapshots import Snapshot, read_snapshot, write_snapshot
-from creditscope.trace import capture
-from creditscope.verdict import Missing
-
-PROBE_BATCHES = 8  # of 128 test images, behind every row of the history
-EVALUATION_BATCH = 1000
+from creditscope.snapshots import Snapshot, gathered, read_snapshot, write_snapshot
+from creditscope.trace import Credit
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +40,16 @@ class Recipe:
     random_labels: bool = False  # a causal control: every training label drawn anew, once
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size"):
-            if getattr(self, name) < (0 if name == "epochs" else 1):
-                raise InvalidInput(f"{name} = {getattr(self, name)} trains nothing.\nChoose a whole number from 1 on.")
-        if not self.learning_rate > 0 or not self.weight_decay >= 0:
+        for name, least in (("epochs", 0), ("batch_size", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InvalidInput(
+                    f"{name} = {value!r} says nothing about how long to train.\nChoose a whole number from {least} on."
+                )
+        if not 0 < self.learning_rate < math.inf or not 0 <= self.weight_decay < math.inf:
             raise InvalidInput(
                 f"learning_rate = {self.learning_rate:g} with weight_decay = {self.weight_decay:g} does not descend.\n"
-                "Choose a positive learning rate and a weight decay from 0 on."
+                "Choose a positive learning rate and a weight decay from 0 on, both finite."
             )
 
     def rate(self, epoch: int) -> float:
@@ -88,29 +82,31 @@ def fit(
 
     on_epoch   called with each row of the history
     spec       what to write into the record as the specification of the run
-    snapshot   a file for mid-run state: if it is there the run goes on from it, and ends with the same bits
+    snapshot   a file for mid-run state: if it is there the run goes on from it, and ends with the same bits; one that
+               belongs to another run is refused
     """
-    started = time.perf_counter()
+    started, checksum = time.perf_counter(), data.checksum
     device = next(network.parameters()).device
+    identity = _identity(network, rule, data, recipe, f"seed {seed}, data {checksum}")
     run = _begin(network, rule, data.to(device), recipe, seed)
     if snapshot is not None and snapshot.exists():
-        run.restore(read_snapshot(snapshot))
+        run.restore(_own(read_snapshot(snapshot), identity, snapshot))
     saved = time.perf_counter()
     while len(run.history) < recipe.epochs and run.diverged is None:
         row = run.epoch(len(run.history))
         if on_epoch is not None:
             on_epoch(row)
-        if snapshot is not None and time.perf_counter() - saved > snapshot_seconds:
-            write_snapshot(snapshot, run.state())
+        if snapshot is not None and run.diverged is None and time.perf_counter() - saved > snapshot_seconds:
+            write_snapshot(snapshot, run.state(identity))
             saved = time.perf_counter()
     if not run.history:
-        run.history.append(run.row(-1, float("nan"), {}))
+        run.history.append(measured(run.network, rule, run.feedback, run.data, BEFORE))
     record = RunRecord(
         spec=dict(spec or {}),
         versions={"creditscope": __version__, "torch": torch.__version__, "python": platform.python_version()},
         commit=source_commit(),
         device=str(device),
-        data_checksum=data.checksum,
+        data_checksum=checksum,
         test_images=len(data.test.labels),
         history=tuple(run.history),
         diverged=run.diverged,
@@ -139,8 +135,24 @@ class _Run:
         for group in self.optimiser.param_groups:
             group["lr"] = self.recipe.rate(epoch)
         self.network.train()
+        losses: list[Tensor] = []
+        auxiliary: list[dict[str, Tensor]] = []
+        try:
+            for credit in self._steps(epoch):
+                losses.append(credit.loss)
+                auxiliary.append(credit.auxiliary)
+        except Diverged as stop:
+            self.diverged = Divergence(epoch=epoch, step=len(losses), why=str(stop))
+        named = auxiliary[0] if auxiliary else ()
+        means = {name: torch.stack([row[name] for row in auxiliary]).mean().item() for name in named}
+        self.diverged = self.diverged or self._divergence(epoch, losses, means)
+        done = Done(epoch, torch.stack(losses).mean().item() if losses else math.nan, means)
+        self.history.append(measured(self.network, self.rule, self.feedback, self.data, done))
+        return self.history[-1]
+
+    def _steps(self, epoch: int) -> Iterator[Credit]:
+        """One update per batch, and the credit behind it."""
         learning = self.rule.scope(self.network).parameters(self.network)
-        losses, auxiliary = [], []
         steps = len(self.data.train.labels) // self.recipe.batch_size
         for step, batch in enumerate(self._batches()):
             moment = Moment((epoch + step / steps) / self.recipe.epochs, self.generator)
@@ -148,15 +160,7 @@ class _Run:
             for name, parameter in learning.items():
                 parameter.grad = _laid_out(credit.gradients.get(name), parameter)
             self.optimiser.step()
-            losses.append(credit.loss)
-            auxiliary.append(credit.auxiliary)
-        means = {name: torch.stack([row[name] for row in auxiliary]).mean().item() for name in auxiliary[0]}
-        history = self.row(epoch, self._mean_loss(torch.stack(losses), epoch), means)
-        objection = self.rule.objection(means)
-        if objection and self.diverged is None:
-            self.diverged = Divergence(epoch=epoch, why=objection)
-        self.history.append(history)
-        return history
+            yield credit
 
     def _batches(self) -> Iterator[Batch]:
         """The training set in random order; the last partial batch is dropped."""
@@ -165,50 +169,23 @@ class _Run:
         for start in range(0, len(order) - size + 1, size):
             yield self.data.training_batch(order[start : start + size], self.generator)
 
-    def _mean_loss(self, losses: Tensor, epoch: int) -> float:
-        """The epoch's mean loss; the first step at which it was not finite ends the run."""
-        bad = (~losses.isfinite()).nonzero()
-        if len(bad):
-            step = int(bad[0])
-            self.diverged = Divergence(epoch=epoch, step=step, why=f"the training loss was {losses[step].item()}")
-        return losses.mean().item()
+    def _divergence(self, epoch: int, losses: list[Tensor], auxiliary: dict[str, float]) -> Divergence | None:
+        """Why the run ends here: a loss that was not finite, what the rule says, or weights that are not finite."""
+        for step, finite in enumerate(torch.stack(losses).isfinite().tolist() if losses else []):
+            if not finite:
+                return Divergence(epoch=epoch, step=step, why=f"the training loss was {losses[step].item()}")
+        objection = self.rule.objection(auxiliary)
+        if objection:
+            return Divergence(epoch=epoch, why=objection)
+        for name, tensor in self.network.state_dict().items():
+            if not tensor.isfinite().all():
+                return Divergence(epoch=epoch, why=f"not every number in {name} was finite after the last step")
+        return None
 
-    def row(self, epoch: int, loss: float, auxiliary: dict[str, float]) -> HistoryRow:
-        """What is measured after an epoch, in evaluation mode."""
-        self.network.eval()
-        stream = find_stream(self.network)
-        ledger, aligned = Ledger(stream), AlignmentLedger()
-        for batch in islice(self.data.test_batches(128), PROBE_BATCHES):
-            trace = capture(stream, batch)
-            signals = self.rule.credit(self.network, self.feedback, batch).signals
-            ledger.add(trace)
-            pairs = [[stream.vectors(tensor) for tensor in side] for side in (signals, trace.gradients)]
-            aligned.add(*pairs, batch_size=len(batch.labels))
-        evidence, alignment = ledger.evidence(), aligned.alignment()
-        growth, floor = scale_stability(evidence), reference_validity(evidence)
-        return HistoryRow(
-            epoch=epoch,
-            loss=loss,
-            accuracy=self.accuracy(),
-            hidden_norms=tuple(evidence.hidden_norms.median(dim=1).values.tolist()),
-            gradient_norms=tuple(evidence.gradient_norms.median(dim=1).values.tolist()),
-            d1=float("nan") if isinstance(growth, Missing) else growth.value,
-            d2=floor.value,
-            gamma=alignment.exact,
-            gamma_clamped=alignment.clamped,
-            auxiliary=auxiliary,
-        )
-
-    @torch.no_grad()
-    def accuracy(self) -> float:
-        """Share of the whole test set that is right."""
-        batches = self.data.test_batches(EVALUATION_BATCH)
-        right = [(self.network(batch.inputs).argmax(1) == batch.labels).sum() for batch in batches]
-        return int(torch.stack(right).sum()) / len(self.data.test.labels)
-
-    def state(self) -> Snapshot:
+    def state(self, identity: str) -> Snapshot:
         """Everything that decides how the run goes on."""
-        return Snapshot.of(self.network, self.feedback, self.optimiser, self.generator, self.history)
+        tensors = gathered(self.network, self.feedback, self.optimiser, self.generator)
+        return Snapshot(identity, tensors, tuple(self.history))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot."""
@@ -226,12 +203,30 @@ def _laid_out(gradient: Tensor | None, parameter: Tensor) -> Tensor | None:
     return torch.empty_like(parameter).copy_(gradient)
 
 
+def _identity(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Recipe, rest: str) -> str:
+    """A hash of all that decides a run, so that its snapshot is never taken for another run's."""
+    treatment = (data.name, data.mean, data.std, data.crop, data.flip)
+    digest = hashlib.sha256(f"{REVISION} {type(network)} {rule!r} {recipe!r} {treatment!r} {rest}".encode())
+    for name, tensor in network.state_dict().items():
+        digest.update(name.encode() + tensor.cpu().contiguous().view(-1).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _own(snapshot: Snapshot, identity: str, path: Path) -> Snapshot:
+    if snapshot.run != identity:
+        raise BadFile(
+            f"{path} is the snapshot of another run: network, rule, data, recipe or seed differ.\n"
+            "Going on from it would mix two runs in one record. Remove it, or name another file."
+        )
+    return snapshot
+
+
 def _begin(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Recipe, seed: int) -> _Run:
     """Draw the feedback and set up the optimiser."""
     if len(data.train.labels) < recipe.batch_size:
         raise InvalidInput(
-            f"A batch of {recipe.batch_size} does not fit into {len(data.train.labels)} training samples of {data.name}.\n"
-            "No step would be taken. Choose a smaller batch size."
+            f"A batch of {recipe.batch_size} does not fit into the {len(data.train.labels)} training samples of "
+            f"{data.name}.\nNo step would be taken. Choose a smaller batch size."
         )
     generator = run_generator(seed)
     if not recipe.augment:

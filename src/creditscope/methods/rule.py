@@ -83,6 +83,10 @@ class Moment:
     generator: torch.Generator
 
 
+class Diverged(Exception):
+    """Raised by `learn` when there is no credit to be had; the run stops before a weight is touched, and says why."""
+
+
 class CreditRule(ABC):
     """A method: how credit reaches the states, and how it becomes an update."""
 

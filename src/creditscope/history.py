@@ -1,0 +1,73 @@
+"""What is measured after every epoch of a run?  Accuracy, the scale of the stream, its reference and Γ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+
+from creditscope.adapters import find_stream
+from creditscope.alignment import AlignmentLedger
+from creditscope.datasets.tensors import Dataset
+from creditscope.diagnostics.reference import reference_validity
+from creditscope.diagnostics.scale import scale_stability
+from creditscope.evidence import Ledger
+from creditscope.methods.rule import CreditRule, Feedback
+from creditscope.networks.staged import StagedNetwork
+from creditscope.records import HistoryRow
+from creditscope.trace import capture
+from creditscope.verdict import Measurement, Missing
+
+PROBE_BATCHES = 8  # of 128 test images, behind every row of the history
+EVALUATION_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What the epoch itself has to say: its number, the mean loss of its steps, the means of auxiliary losses."""
+
+    epoch: int
+    loss: float
+    auxiliary: dict[str, float]
+
+
+BEFORE = Done(epoch=-1, loss=float("nan"), auxiliary={})
+
+
+def measured(network: StagedNetwork, rule: CreditRule, feedback: Feedback, data: Dataset, done: Done) -> HistoryRow:
+    """The row of an epoch, in evaluation mode, which stays on; `BEFORE` stands for a network without any epoch."""
+    network.eval()
+    stream = find_stream(network)
+    ledger, aligned = Ledger(stream), AlignmentLedger()
+    for batch in islice(data.test_batches(128), PROBE_BATCHES):
+        trace = capture(stream, batch)
+        signals = rule.credit(network, feedback, batch).signals
+        ledger.add(trace)
+        credit, gradients = ([stream.vectors(tensor) for tensor in side] for side in (signals, trace.gradients))
+        aligned.add(credit, gradients, batch_size=len(batch.labels))
+    evidence, alignment = ledger.evidence(), aligned.alignment()
+    return HistoryRow(
+        epoch=done.epoch,
+        loss=done.loss,
+        accuracy=accuracy(network, data),
+        hidden_norms=tuple(evidence.hidden_norms.median(dim=1).values.tolist()),
+        gradient_norms=tuple(evidence.gradient_norms.median(dim=1).values.tolist()),
+        d1=_value(scale_stability(evidence)),
+        d2=_value(reference_validity(evidence)),
+        gamma=alignment.exact,
+        gamma_clamped=alignment.clamped,
+        auxiliary=done.auxiliary,
+    )
+
+
+@torch.no_grad()
+def accuracy(network: StagedNetwork, data: Dataset) -> float:
+    """Share of the whole test set that is right."""
+    batches = data.test_batches(EVALUATION_BATCH)
+    right = [(network(batch.inputs).argmax(1) == batch.labels).sum() for batch in batches]
+    return int(torch.stack(right).sum()) / len(data.test.labels)
+
+
+def _value(found: Measurement | Missing) -> float:
+    return float("nan") if isinstance(found, Missing) else found.value
