@@ -126,8 +126,8 @@ def unwrapped(weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Mappi
 
 
 def _listed(title: str, names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"  {title} ({len(names)}): {', '.join(names[:SHOWN])}{more}\n"
+    shown = names[:SHOWN] + [f"and {len(names) - SHOWN} more"] * (len(names) > SHOWN)
+    return f"  {title} ({len(names)}):\n" + "".join(f"    {name}\n" for name in shown)
 
 
 def _shape(tensor: Tensor) -> str:

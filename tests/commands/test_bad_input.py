@@ -48,9 +48,16 @@ def test_missing_and_unexpected_keys_and_other_shapes_are_listed(refused):
     weights["out_head.bias"] = torch.zeros(4)
     save_file(weights, "other.safetensors")
     message = refused(weights="other.safetensors")
-    assert "Missing in the file (1): blocks.0.w1.weight" in message
-    assert "Unexpected in the file (1): extra.weight" in message
+    assert "Missing in the file (1):\n    blocks.0.w1.weight\n" in message
+    assert "Unexpected in the file (1):\n    extra.weight\n" in message
     assert "out_head.bias: 4 in the file" in message
+
+
+def test_a_long_list_of_keys_is_cut(refused):
+    save_file(load_file("weights.safetensors") | {f"extra.{i}": torch.zeros(1) for i in range(20)}, "more.safetensors")
+    message = refused(weights="more.safetensors")
+    assert "Unexpected in the file (20):" in message
+    assert "    and 8 more\n" in message
 
 
 def test_weights_of_another_network_are_refused(folder, creditscope):
