@@ -1,0 +1,142 @@
+"""Equilibrium propagation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from creditscope.batch import Batch
+from creditscope.errors import InvalidInput
+from creditscope.methods import method
+from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, forward_in_pieces
+from creditscope.methods.relaxation import (
+    Schedule,
+    Settled,
+    held_statistics,
+    nudged_loss,
+    recorded_statistics,
+    relax,
+)
+from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope
+from creditscope.networks.staged import StagedNetwork
+from creditscope.trace import Credit
+
+REJECTED = "rejected"
+TOO_MANY = 0.5  # of an epoch's relaxation steps
+
+
+@method("ep")
+@dataclass(frozen=True)
+class EquilibriumPropagation(LocalRule):
+    """Nudge the loss a little, let all states settle, and read credit from the prediction errors that remain.
+
+        E = ½‖h_0 - embed(x)‖² + ½ Σ_l ‖h_{l+1} - F_l(h_l)‖²,   F_l(h) = h + f_l(h),   ε_l = h_l - its prediction
+        T steps down E + β_i ℓ_i from the forward pass;   a_l = -ε_l/β_i;   two-sided: -(ε_l⁺ - ε_l⁻)/(2β_i)
+        β_i = κ‖h_L,i‖/‖g_L,i‖, or one fixed β if `beta` is not 0
+
+    As β → 0 at equilibrium a_l → g_l. The guard takes back a sample's step if E + βℓ rose, and halves its step size;
+    a run in which more than half of an epoch's steps were taken back stops. BatchNorm keeps the statistics of the
+    free phase while the states settle, as constants: samples settle independently of each other.
+
+    Scellier and Bengio (2017); this energy: Whittington and Bogacz (2017).
+    """
+
+    normalisation: Normalisation = "none"
+    kappa: float = 0.01
+    beta: float = 0.0
+    steps: int = 20
+    step_size: float = 0.1
+    two_sided: bool = False
+    guard: bool = True
+
+    uses_weights_above = True
+
+    def __post_init__(self) -> None:
+        check_normalisation(self.normalisation)
+        for name in ("kappa", "step_size"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InvalidInput(
+                    f"{name} = {getattr(self, name)!r} is not a positive number.\n"
+                    "The states would not settle under E + βℓ, and credit would be noise. "
+                    f"The default is {getattr(type(self), name)}."
+                )
+        if not 0 <= self.beta < float("inf"):
+            raise InvalidInput(
+                f"beta = {self.beta!r} is not a number from 0 on.\n"
+                "The sign of the nudge belongs to the rule. Give a small β, or 0 for β_i = κ‖h_L‖/‖g_L‖."
+            )
+
+    def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
+        """None is needed; refuses a relaxation that is too short to reach h_0."""
+        if self.steps < network.depth + 1:
+            raise InvalidInput(
+                f"steps = {self.steps} on a network of {network.depth} blocks.\n"
+                "A nudge climbs down one state per step: the credit of h_0 would be 0. "
+                f"Give at least {network.depth + 1}."
+            )
+        return Feedback()
+
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        """A free forward pass, the relaxation, and the stages' vector-Jacobian products at the free states."""
+        with recorded_statistics(network) as statistics:
+            seen = forward_in_pieces(network, batch, scope)
+        with held_statistics(statistics):
+            beta = self.nudge(network, seen)
+            settled = self.settle(network, seen, beta)
+        update = self.update(network, seen, _signals(settled, beta), scope)
+        rejected = torch.stack([side.rejected for side in settled]).mean()
+        objective = torch.cat([side.objective for side in settled]).abs().mean()
+        return replace(update, auxiliary={REJECTED: rejected, "objective": objective})
+
+    def learn(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
+    ) -> Credit:
+        """The credit, unless the relaxation left the numbers: then the run stops before a weight is touched."""
+        credit = self.credit(network, feedback, batch, scope)
+        if not bool(credit.auxiliary["objective"].isfinite()):
+            raise Diverged(f"the relaxation's E + βℓ was {credit.auxiliary['objective'].item()}")
+        return credit
+
+    def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
+        """a_0..a_L, with BatchNorm as the network's mode has it."""
+        beta = self.nudge(network, seen)
+        return _signals(self.settle(network, seen, beta), beta)
+
+    def nudge(self, network: StagedNetwork, seen: LocalPass) -> Tensor:
+        """β_i of every sample; 0 where the loss has no slope."""
+        deepest = seen.hiddens[-1]
+        one = torch.ones_like(seen.error[:, 0])
+        if self.beta:
+            return one * self.beta
+        _, slope = nudged_loss(network, deepest, seen.labels, one)
+        beta = self.kappa * deepest.flatten(1).norm(dim=1) / slope.flatten(1).norm(dim=1)
+        return torch.where(beta.isfinite(), beta, 0.0)
+
+    def settle(self, network: StagedNetwork, seen: LocalPass, beta: Tensor) -> list[Settled]:
+        """Where the states settle under +β and, if two-sided, under -β."""
+        schedule = Schedule(self.steps, self.step_size, self.guard)
+        sides = (beta, -beta) if self.two_sided else (beta,)
+        return [relax(network, seen.hiddens, seen.labels, side, schedule) for side in sides]
+
+    def objection(self, auxiliary: Mapping[str, float]) -> str | None:
+        """Stops the run when the guard took back more than half of an epoch's steps."""
+        if not auxiliary.get(REJECTED, 0.0) > TOO_MANY:
+            return None
+        return (
+            f"the guard took back {auxiliary[REJECTED]:.0%} of the epoch's relaxation steps: "
+            f"step_size = {self.step_size:g} is too large for this network, and its credit is not settled"
+        )
+
+
+def _signals(settled: list[Settled], beta: Tensor) -> tuple[Tensor, ...]:
+    """-ε/β, or half the difference of the two sides; 0 where β is 0."""
+    sides = zip(*(side.errors for side in settled), strict=True)
+    return tuple(_credit(errors, beta.view(-1, *[1] * (errors[0].dim() - 1))) for errors in sides)
+
+
+def _credit(errors: tuple[Tensor, ...], beta: Tensor) -> Tensor:
+    risen = errors[0] if len(errors) == 1 else (errors[0] - errors[1]) / 2
+    return torch.where(beta > 0, -risen / beta, 0.0)
