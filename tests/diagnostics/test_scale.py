@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from statistics import median_low
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_healthy_vit_false_fires_only_in_the_earlier_form() -> None:
 @given(st.integers(1, 9).flatmap(lambda n: st.lists(st.lists(norms, min_size=n, max_size=n), min_size=2, max_size=5)))
 def test_d1_is_the_largest_ratio_of_lower_medians(hidden: list[list[float]]) -> None:
     medians = [median_low(layer) for layer in hidden]
-    growth = [after / before for before, after in zip(medians, medians[1:], strict=False)]
+    growth = [after / before for before, after in pairwise(medians)]
     found = find("D1", evidence(hidden=hidden))
     assert found.per_layer == pytest.approx(growth, rel=1e-12)
     assert found.value == pytest.approx(max(growth), rel=1e-12)
