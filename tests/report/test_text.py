@@ -186,6 +186,14 @@ def test_a_pass_claims_only_what_the_report_supports():
     assert "No credit signal" not in text
 
 
+def test_a_number_that_must_not_be_judged_is_called_so():
+    shown = replace(finding("D4", Missing("too few groups")), measurement=Measurement(0.9))
+    made = report()
+    text = page(made.model_copy(update={"findings": made.findings | {"D4": shown}}), 140)
+    assert "Shown but not judged: D4 reference drift." in text
+    assert "Not measured" not in text
+
+
 def test_a_diagnostic_that_fires_beside_a_pass_is_explained():
     text = page(report(HEALTHY | {"D1": Measurement(120.0, per_layer=(1.0, 120.0))}), 140)
     assert "Verdict: PASS" in text

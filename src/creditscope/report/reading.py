@@ -60,9 +60,11 @@ def _unsaid(report: Report) -> Iterator[str]:
         yield "The blocks do more than frozen random ones. Whether they do as much as backprop's was not measured."
     if report.accuracy is not None and len(report.accuracy) == 1:
         yield "One accuracy was given or measured: other seeds may come out differently."
-    absent = [code for code, finding in report.findings.items() if finding.status is Status.SKIPPED]
-    if absent:
-        yield f"Not measured: {', '.join(f'{code} {report.findings[code].title.lower()}' for code in absent)}."
+    skipped = [finding for finding in report.findings.values() if finding.status is Status.SKIPPED]
+    for title, numbered in (("Not measured", False), ("Shown but not judged", True)):
+        names = [f"{f.code} {f.title.lower()}" for f in skipped if (f.measurement is not None) == numbered]
+        if names:
+            yield f"{title}: {', '.join(names)}."
     if "gamma" not in report.measures:
         yield "No credit signal was examined: nothing is said about alignment."
     checked = report.provenance.guards.get("gradient", "switched off")
