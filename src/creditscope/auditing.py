@@ -66,7 +66,7 @@ def audit(
     ledger = Ledger(stream)
     guards: dict[str, str] = {}
     with undisturbed(model):
-        for trace in _traces(stream, batches, loss_fn, check_gradient, guards):
+        for trace in traces(stream, batches, loss_fn, check_gradient, guards):
             ledger.add(trace)
     evidence = ledger.evidence()
     images = None
@@ -77,7 +77,7 @@ def audit(
         accuracy=trained,
         control_accuracy=control,
         accuracy_images=images,
-        non_finite={**evidence.non_finite, "weights": _bad_weights(model)},
+        non_finite={**evidence.non_finite, "weights": bad_weights(model)},
     )
     findings = examine_all(evidence, chosen.variants, limits)
     return Report(
@@ -92,7 +92,7 @@ def audit(
     )
 
 
-def _traces(
+def traces(
     stream: Stream,
     batches: Iterable[Any],
     loss_fn: LossFunction | None,
@@ -104,7 +104,7 @@ def _traces(
     for index, batch in enumerate(checked_batches(batches, stream.model)):
         if index == 0:
             few = first_images(batch, PROBE_IMAGES)
-            with _explained(stream.model, batch):
+            with explained(stream.model, batch):
                 classes = check_deterministic(stream, few).shape[-1]
             guards["deterministic"] = "passed"
         if loss_fn is None:
@@ -112,22 +112,22 @@ def _traces(
         if index == 0:
             checked = check_gradient(stream, few, loss_fn or cross_entropy) if gradient_check else "switched off"
             guards["gradient"] = checked
-        with _explained(stream.model, batch):
+        with explained(stream.model, batch):
             trace = capture(stream, batch, loss_fn or cross_entropy)
         yield trace
 
 
 @contextmanager
-def _explained(model: nn.Module, batch: Batch) -> Iterator[None]:
+def explained(model: nn.Module, batch: Batch) -> Iterator[None]:
     """A model that cannot take its inputs is the user's mistake, not a crash."""
     try:
         yield
     except torch.OutOfMemoryError:
         raise
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
         shape = tuple(batch.inputs.shape) if isinstance(batch.inputs, Tensor) else type(batch.inputs).__name__
         raise InvalidInput(
-            f"{type(model).__name__} cannot take inputs of shape {shape}: {error}\n"
+            f"{type(model).__name__} cannot take inputs of shape {shape}: {type(error).__name__}: {error}\n"
             "Nothing was measured. Check that the batches are the ones this network was trained on."
         ) from error
 
@@ -141,7 +141,7 @@ def _limits(thresholds: Mapping[str, float] | None) -> dict[str, float]:
     return dict(thresholds or {})
 
 
-def _bad_weights(model: nn.Module) -> int:
+def bad_weights(model: nn.Module) -> int:
     """Non-finite numbers in parameters and buffers; a finite sum settles it without counting."""
     tensors = [tensor.detach() for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
     return sum(int(non_finite(tensor)) for tensor in tensors if not bool(tensor.sum().isfinite()))

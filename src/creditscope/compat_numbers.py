@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.adapters import find_stream
-from creditscope.auditing import _bad_weights, _explained, _traces
+from creditscope.auditing import bad_weights, explained, traces
 from creditscope.diagnostics.drift import stability_layer
 from creditscope.errors import InvalidInput
 from creditscope.evidence import Evidence, Ledger
@@ -28,7 +28,7 @@ def residual_norms(model: nn.Module, x: Tensor) -> list[float]:
     """The scale of the stream: median over samples of ‖h_l‖₂, for l = 0..L."""
     stream = find_stream(model)
     (batch,) = checked_batches([(x, torch.zeros(len(x)))], model)  # labels play no part
-    with undisturbed(model), torch.no_grad(), _explained(model, batch):
+    with undisturbed(model), torch.no_grad(), explained(model, batch):
         vectors = [stream.vectors(state).cpu() for state in stream.run(batch.inputs).hiddens]
     return [float(torch.linalg.vector_norm(vector, dim=-1, dtype=torch.float64).median()) for vector in vectors]
 
@@ -64,14 +64,14 @@ def look(model: nn.Module, batches: Iterable[Any], layer: int | None = None, *, 
     directions: list[Tensor] = []
     samples = depth = 0
     with undisturbed(model):
-        for trace in _traces(stream, batches, None, check_gradient, {}):
+        for trace in traces(stream, batches, None, check_gradient, {}):
             if not directions:
                 first.add(trace)
                 samples, depth = trace.losses.numel(), len(trace.gradients) - 1
             whole.add(trace)
             gradient = stream.vectors(trace.gradients[_layer(layer, depth)])
             directions.append(_direction(gradient.cpu().double() / trace.losses.numel()))
-    evidence = replace(first.evidence(), non_finite=whole.evidence().non_finite | {"weights": _bad_weights(model)})
+    evidence = replace(first.evidence(), non_finite=whole.evidence().non_finite | {"weights": bad_weights(model)})
     norms = evidence.gradient_norms.median(dim=1).values / samples
     return Seen(evidence, whole.accuracy, norms.tolist(), directions, _layer(layer, depth))
 

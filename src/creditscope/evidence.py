@@ -10,6 +10,7 @@ from torch import Tensor
 from creditscope.adapters import Stream
 from creditscope.trace import Trace
 
+SAFE = (1e-15, 1e15)  # norms whose float32 squares are exact enough
 GROUP = 128  # images whose mean gradient makes one direction of D4; also the batch size of the published floor
 
 
@@ -48,9 +49,7 @@ class Ledger:
 
     def __init__(self, stream: Stream) -> None:
         self._read = stream.vectors
-        self._hidden: list[Tensor] = []
-        self._gradient: list[Tensor] = []
-        self._error: list[Tensor] = []
+        self._hidden, self._gradient, self._error = _Columns(), _Columns(), _Columns()
         self._bad: dict[str, Tensor | int] = {}
         self._correct: Tensor | int = 0
         self._groups = _Grouped(GROUP)
@@ -62,17 +61,17 @@ class Ledger:
     def add(self, trace: Trace) -> None:
         """Reduce one batch to what the diagnostics need."""
         gradients = [self._read(gradient) for gradient in trace.gradients]
-        self._hidden.append(torch.stack([_norms(self._read(state)) for state in trace.hiddens]))
-        self._gradient.append(torch.stack([_norms(gradient) for gradient in gradients]))
-        self._error.append(_error_norms(trace.error, rows=self._gradient[-1].shape[1]))
-        self._count("states", trace.hiddens, self._hidden[-1])
-        self._count("gradients", trace.gradients, self._gradient[-1])
-        self._count("logits", (trace.logits,), self._error[-1])
+        hidden = self._hidden.add(_table([self._read(state) for state in trace.hiddens]))
+        gradient = self._gradient.add(_table(gradients))
+        self._error.add(_error_norms(trace.error, rows=gradient.shape[1])[None])
+        self._count("states", trace.hiddens, hidden)
+        self._count("gradients", trace.gradients, gradient)
+        self._count("logits", (trace.logits,), trace.logits.sum(-1))
         self._groups.add(gradients)
         if self._groups.count < 2:
             self._whole.add(gradients)
         guess = trace.logits.argmax(-1)
-        if guess.shape == trace.labels.shape:
+        if guess.shape == trace.labels.shape and not trace.labels.is_floating_point():
             self._correct = self._correct + (guess == trace.labels).sum()
             self.predictions += trace.labels.numel()
         self.images += len(trace.logits)
@@ -81,9 +80,9 @@ class Ledger:
     def evidence(self) -> Evidence:
         """The norms and sums, on the CPU."""
         return Evidence(
-            hidden_norms=torch.cat(self._hidden, 1).cpu(),
-            gradient_norms=torch.cat(self._gradient, 1).cpu(),
-            error_norms=torch.cat(self._error).cpu(),
+            hidden_norms=self._hidden.table(),
+            gradient_norms=self._gradient.table(),
+            error_norms=self._error.table()[0],
             directions=self._directions(),
             non_finite={where: int(count) for where, count in self._bad.items()},
             images=self.images,
@@ -106,6 +105,32 @@ class Ledger:
         return self._groups.directions() or self._whole.directions()
 
 
+class _Columns:
+    """A table that grows to the right; its room grows by a quarter at a time, so that it is hardly ever copied."""
+
+    def __init__(self) -> None:
+        self._room: Tensor | None = None
+        self._used = 0
+
+    def add(self, columns: Tensor) -> Tensor:
+        """Append, and hand back what was appended."""
+        wanted = self._used + columns.shape[1]
+        if self._room is None or wanted > self._room.shape[1]:
+            room = columns.new_empty(len(columns), max(1024, wanted + wanted // 4))
+            if self._room is not None:
+                room[:, : self._used] = self._room[:, : self._used]
+            self._room = room
+        self._room[:, self._used : wanted] = columns
+        self._used = wanted
+        return columns
+
+    def table(self) -> Tensor:
+        """All columns, on the CPU."""
+        if self._room is None:
+            return torch.zeros(1, 0, dtype=torch.float64)
+        return self._room[:, : self._used].cpu()
+
+
 class _Grouped:
     """Unit directions of the mean gradient over `size` consecutive images (None: over each batch), summed.
 
@@ -119,10 +144,14 @@ class _Grouped:
         self._sums: Tensor | None = None
         self._zeros: Tensor | None = None
         self._widths: list[int] = []
+        self._layer = torch.zeros(0)
         self.count = 0
 
     def add(self, gradients: list[Tensor]) -> None:
-        self._widths = [gradient.shape[-1] for gradient in gradients]
+        if not self._widths:
+            self._widths = [gradient.shape[-1] for gradient in gradients]
+            layers = torch.arange(len(gradients), device=gradients[0].device)
+            self._layer = layers.repeat_interleave(torch.tensor(self._widths, device=layers.device))
         start, images = 0, len(gradients[0])
         while start < images:
             room = images if self._size is None else self._size - self._filled
@@ -135,8 +164,8 @@ class _Grouped:
             start = stop
 
     def _close(self, total: Tensor) -> None:
-        norms = torch.stack([part.norm() for part in total.split(self._widths)])
-        scale = torch.cat([norm.expand(width) for norm, width in zip(norms, self._widths, strict=True)])
+        norms = total.new_zeros(len(self._widths)).index_add_(0, self._layer, total.square()).sqrt()
+        scale = norms[self._layer]
         units, zeros = torch.where(scale > 0, total / scale, total), (norms == 0).long()
         self._sums = units if self._sums is None else self._sums + units
         self._zeros = zeros if self._zeros is None else self._zeros + zeros
@@ -146,12 +175,27 @@ class _Grouped:
     def directions(self) -> Directions | None:
         if self._sums is None or self._zeros is None or self.count < 2:
             return None
-        return Directions(tuple(self._sums.cpu().split(self._widths)), self.count, tuple(self._zeros.tolist()), self._size)
+        return Directions(
+            tuple(self._sums.cpu().split(self._widths)), self.count, tuple(self._zeros.tolist()), self._size
+        )
 
 
 def non_finite(tensor: Tensor) -> Tensor:
     """How many numbers are NaN or infinite: x - x is 0 for a finite number and NaN, which counts, for any other."""
     return torch.count_nonzero(tensor - tensor)
+
+
+def _table(vectors: list[Tensor]) -> Tensor:
+    """Norms of all layers, (layers, rows) in float64.
+
+    On the CPU, where looking is free, float32 numbers are squared in float32 unless that would over- or underflow.
+    """
+    if vectors[0].device.type == "cpu" and vectors[0].dtype == torch.float32:
+        quick = torch.stack([torch.linalg.vector_norm(vector, dim=-1).flatten() for vector in vectors])
+        low, high = quick.aminmax()
+        if SAFE[0] < low.item() and high.item() < SAFE[1]:
+            return quick.double()
+    return torch.stack([_norms(vector) for vector in vectors])
 
 
 def _norms(vectors: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from creditscope.batch import Batch, each_tensor
 from creditscope.errors import InvalidInput
 
-FINGERPRINT = 4096  # numbers of a batch's inputs that, with their sum, tell it from another batch
+FINGERPRINT = 512  # numbers of a batch's inputs that, with their sum, tell it from another batch
 
 
 def checked_batches(batches: Iterable[Any], model: nn.Module) -> Iterator[Batch]:
@@ -147,7 +147,7 @@ def _placed(batch: Batch, anchor: Tensor) -> Batch:
 
 
 def _fingerprint(batch: Batch) -> bytes:
-    """A few thousand of the inputs' numbers, their sum and all labels: hardly the same for another batch.
+    """Some hundreds of the inputs' numbers, their sum and all labels: hardly the same for another batch.
 
     Numbers at equal distances may all lie in one column, such as the black border of an image; the sum does not. It is
     taken in the tensor's own precision: float64 would cost more than the rest of the guards.
