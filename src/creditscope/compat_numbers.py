@@ -17,7 +17,7 @@ from creditscope.adapters import find_stream
 from creditscope.auditing import bad_weights, explained, traces
 from creditscope.diagnostics.drift import stability_layer
 from creditscope.errors import InvalidInput
-from creditscope.evidence import Evidence, Ledger
+from creditscope.evidence import Evidence, Ledger, norm_table
 from creditscope.guards import undisturbed
 from creditscope.incoming import checked_batches
 
@@ -29,8 +29,9 @@ def residual_norms(model: nn.Module, x: Tensor) -> list[float]:
     stream = find_stream(model)
     (batch,) = checked_batches([(x, torch.zeros(len(x)))], model)  # labels play no part
     with undisturbed(model), torch.no_grad(), explained(model, batch):
-        vectors = [stream.vectors(state).cpu() for state in stream.run(batch.inputs).hiddens]
-    return [float(torch.linalg.vector_norm(vector, dim=-1, dtype=torch.float64).median()) for vector in vectors]
+        vectors = [stream.vectors(state) for state in stream.run(batch.inputs).hiddens]
+    medians: list[float] = norm_table(vectors).median(dim=1).values.tolist()
+    return medians
 
 
 def bp_grad_norms(model: nn.Module, x: Tensor, y: Tensor) -> list[float]:

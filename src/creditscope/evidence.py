@@ -61,8 +61,8 @@ class Ledger:
     def add(self, trace: Trace) -> None:
         """Reduce one batch to what the diagnostics need."""
         gradients = [self._read(gradient) for gradient in trace.gradients]
-        hidden = self._hidden.add(_table([self._read(state) for state in trace.hiddens]))
-        gradient = self._gradient.add(_table(gradients))
+        hidden = self._hidden.add(norm_table([self._read(state) for state in trace.hiddens]))
+        gradient = self._gradient.add(norm_table(gradients))
         self._error.add(_error_norms(trace.error, rows=gradient.shape[1])[None])
         self._count("states", trace.hiddens, hidden)
         self._count("gradients", trace.gradients, gradient)
@@ -95,7 +95,7 @@ class Ledger:
         return int(self._correct) / self.predictions if self.predictions else None
 
     def _count(self, where: str, tensors: tuple[Tensor, ...], norms: Tensor) -> None:
-        # A flat state with a finite norm holds finite numbers only. Looking is free on the CPU; elsewhere it would wait.
+        # A flat state with a finite norm holds finite numbers only. Looking is free on the CPU, elsewhere it waits.
         flat = all(tensor.dim() == 2 for tensor in tensors)
         clean = flat and norms.device.type == "cpu" and bool(norms.isfinite().all())
         bad = 0 if clean else torch.stack([non_finite(tensor) for tensor in tensors]).sum()
@@ -185,7 +185,7 @@ def non_finite(tensor: Tensor) -> Tensor:
     return torch.count_nonzero(tensor - tensor)
 
 
-def _table(vectors: list[Tensor]) -> Tensor:
+def norm_table(vectors: list[Tensor]) -> Tensor:
     """Norms of all layers, (layers, rows) in float64.
 
     On the CPU, where looking is free, float32 numbers are squared in float32 unless that would over- or underflow.
