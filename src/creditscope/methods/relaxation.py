@@ -60,7 +60,8 @@ def relax(
     size = torch.full_like(beta, schedule.step_size)
     rejected = torch.zeros_like(beta)
     for _ in range(schedule.steps):
-        moved = [state - _along(size, state) * slope for state, slope in zip(here.states, here.slopes, strict=True)]
+        pairs = zip(here.states, here.slopes, strict=True)
+        moved = [torch.addcmul(state, _along(size, state), slope, value=-1) for state, slope in pairs]
         there = _at(network, moved, free[0], labels, beta)
         if not schedule.guard:
             here = there

@@ -1,0 +1,152 @@
+"""What do rules with a learned credit network share?  The auxiliary networks, and the order of a step."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from creditscope.batch import Batch
+from creditscope.errors import InvalidInput
+from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, forward_in_pieces
+from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope, look
+from creditscope.networks.staged import StagedNetwork, initialise
+from creditscope.trace import Credit
+
+WIDTH = 256
+LEARNING_RATE = 1e-3
+LOSS, RESIDUAL = "bridge_loss", "bridge_residual"
+
+
+class Affine(nn.Linear):
+    """Computes in the precision of its input: an audit in float64 needs no second copy of an auxiliary network."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """x Wᵀ + b."""
+        return F.linear(input, self.weight.to(input), self.bias.to(input))
+
+
+class BridgeNetwork(nn.Module):
+    """An MLP with SiLU on [h_l, l/L, e]; it sees h/rms(h) if it is scale-free."""
+
+    def __init__(self, widths: list[int], *, scale_free: bool, generator: torch.Generator) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):  # nn.Linear draws from the global generator, which is not ours
+            self.layers = nn.ModuleList(Affine(below, above) for below, above in pairwise(widths))
+        self.scale_free = scale_free
+        initialise(self, generator)
+
+    def forward(self, state: Tensor, position: Tensor, error: Tensor) -> Tensor:
+        """state (..., N, d), position (..., 1) and error (N, classes) broadcast to (..., N, out)."""
+        if self.scale_free:
+            state = state / state.square().mean(-1, keepdim=True).sqrt().clamp_min(torch.finfo(state.dtype).tiny)
+        around = state.shape[:-1]
+        signal = torch.cat([state, position.expand(*around, 1), error.expand(*around, error.shape[-1])], -1)
+        for index, layer in enumerate(self.layers):
+            signal = layer(F.silu(signal) if index else signal)
+        return signal
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What the auxiliary network is taught on one batch: its loss, with a graph, and the bridge residual."""
+
+    loss: Tensor
+    residual: Tensor
+
+
+@dataclass(frozen=True)
+class BridgeRule(LocalRule):
+    """A rule whose credit comes from a network that learns alongside; for flat streams of one width.
+
+    A step: forward, auxiliary update, credit from the updated auxiliary network, network update.
+    """
+
+    normalisation: Normalisation = "sample"
+    scale_free: bool = False
+
+    def __post_init__(self) -> None:
+        check_normalisation(self.normalisation)
+
+    @abstractmethod
+    def auxiliary(self, width: int, classes: int, generator: torch.Generator) -> nn.ModuleDict:
+        """The auxiliary networks; those whose parameters require a gradient learn."""
+
+    @abstractmethod
+    def lesson(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass, generator: torch.Generator) -> Lesson:
+        """The auxiliary loss on one batch."""
+
+    def absorbed(self, feedback: Feedback) -> None:
+        """Called after every auxiliary update."""
+
+    def spoken(self, credit: Credit, seen: LocalPass, moment: Moment) -> Credit:
+        """What the network hears of its credit at this moment: all of it."""
+        return credit
+
+    def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
+        """The auxiliary networks and their optimiser, Adam at a constant 1e-3."""
+        states, logits = look(network, example)
+        shapes = {tuple(state.shape[1:]) for state in states}
+        if len(shapes) > 1 or states[0].dim() != 2:
+            raise InvalidInput(
+                f"The states of {type(network).__name__} have the shapes {', '.join(map(str, sorted(shapes)))}, but "
+                f"{type(self).__name__} needs flat states of one width.\n"
+                "One auxiliary network serves every layer, and could not take these. Use 'resmlp' or 'student_net', "
+                "or another method."
+            )
+        networks = self.auxiliary(states[0].shape[1], logits.shape[1], generator)
+        learning = [parameter for parameter in networks.parameters() if parameter.requires_grad]
+        return Feedback({}, networks, torch.optim.Adam(learning, lr=LEARNING_RATE, fused=True))
+
+    def learn(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
+    ) -> Credit:
+        """Forward, auxiliary update, credit; the caller updates the network."""
+        seen = forward_in_pieces(network, batch, scope)
+        lesson = self.lesson(network, feedback, seen, moment.generator)
+        if not bool(lesson.loss.isfinite()):
+            raise Diverged(f"the loss of the auxiliary network was {lesson.loss.item()}")
+        _take(feedback, lesson.loss)
+        self.absorbed(feedback)
+        update = self.update(network, seen, self.signals(network, feedback, seen), scope)
+        noted = {LOSS: lesson.loss.detach(), RESIDUAL: lesson.residual}
+        return replace(self.spoken(update, seen, moment), auxiliary=noted)
+
+    def residual(self, network: StagedNetwork, feedback: Feedback, batch: Batch, generator: torch.Generator) -> Tensor:
+        """The bridge residual on a batch, one layer l < L drawn per sample; nothing learns."""
+        return self.lesson(network, feedback, forward_in_pieces(network, batch, EVERYTHING), generator).residual
+
+
+def _take(feedback: Feedback, loss: Tensor) -> None:
+    """One step of the auxiliary optimiser."""
+    if feedback.optimiser is None or not loss.requires_grad:
+        return
+    learning = feedback.optimiser.param_groups[0]["params"]
+    for parameter, gradient in zip(learning, torch.autograd.grad(loss, learning), strict=True):
+        parameter.grad = gradient.contiguous()
+    feedback.optimiser.step()
+
+
+def module(feedback: Feedback, name: str) -> nn.Module:
+    """An auxiliary network by name."""
+    if feedback.networks is None or name not in feedback.networks:
+        raise InvalidInput(
+            f"There is no auxiliary network {name!r} in the feedback.\n"
+            "Credit from a fresh one would not be the credit that trained the network. Load it from the checkpoint."
+        )
+    return feedback.networks[name]
+
+
+def positions(depth: int, like: Tensor) -> Tensor:
+    """l/L for l = 0..L; a network without blocks has the deepest state only, at 1."""
+    return torch.arange(depth + 1, device=like.device, dtype=like.dtype) / depth if depth else like.new_ones(1)
+
+
+def drawn_layers(depth: int, error: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """A layer l < L for every sample (0 where there is no block), and the index of every sample."""
+    layers = torch.randint(max(depth, 1), (len(error),), generator=generator)
+    return layers.to(error.device), torch.arange(len(error), device=error.device)

@@ -1,0 +1,59 @@
+"""State Bridge: a learned jump from any state to the last one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from creditscope.methods import method
+from creditscope.methods.bridge import WIDTH, BridgeNetwork, BridgeRule, Lesson, drawn_layers, module, positions
+from creditscope.methods.local import LocalPass
+from creditscope.methods.rule import Feedback
+from creditscope.networks.staged import StagedNetwork
+
+BRIDGE = "bridge"
+
+
+@method("state_bridge")
+@dataclass(frozen=True)
+class StateBridge(BridgeRule):
+    """A network G learns to predict h_L from h_l; credit is the gradient of the loss at its prediction.
+
+        a_l = ∂ℓ(readout(G(h_l, l/L, e)))/∂h_l,  e held constant, l = 0..L
+        G = MLP([h_l, l/L, e]) → d with 2 hidden layers of 256, SiLU;   loss mean‖G - h_L‖² / mean‖h_L‖²
+
+    One layer l < L is drawn per sample and step; at l = L the bridge is asked what it was never taught. The bridge
+    residual is the median of ‖G - h_L‖/‖h_L‖. scale_free: G sees h/rms(h).
+
+    Hao, Wan and Zhai (2026).
+    """
+
+    def auxiliary(self, width: int, classes: int, generator: torch.Generator) -> nn.ModuleDict:
+        """G."""
+        widths = [width + 1 + classes, WIDTH, WIDTH, width]
+        return nn.ModuleDict({BRIDGE: BridgeNetwork(widths, scale_free=self.scale_free, generator=generator)})
+
+    def lesson(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass, generator: torch.Generator) -> Lesson:
+        """mean‖G(h_l) - h_L‖² / mean‖h_L‖²."""
+        layers, rows = drawn_layers(network.depth, seen.error, generator)
+        position = positions(network.depth, seen.error)[layers, None]
+        with torch.enable_grad():
+            predicted = module(feedback, BRIDGE)(torch.stack(seen.hiddens)[layers, rows], position, seen.error)
+            missed = (predicted - seen.hiddens[-1]).square().sum(-1)
+            size = seen.hiddens[-1].square().sum(-1)
+            loss = missed.mean() / size.mean()
+        return Lesson(loss, (missed.detach() / size).sqrt().median())
+
+    def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
+        """All layers in one pass through the bridge and the read-out."""
+        with torch.enable_grad():
+            states = torch.stack(seen.hiddens).requires_grad_()
+            position = positions(network.depth, seen.error)[:, None, None]
+            arrived = module(feedback, BRIDGE)(states, position, seen.error)
+            logits = network.readout(arrived.flatten(0, 1))
+            loss = F.cross_entropy(logits, seen.labels.repeat(len(states)), reduction="sum")
+            (found,) = torch.autograd.grad(loss, states)
+        return tuple(found)
