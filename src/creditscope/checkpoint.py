@@ -22,17 +22,24 @@ WEIGHTS, RECORD = "weights.safetensors", "record.json"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A trained network with the feedback that trained it, and what was written down on the way."""
+    """A trained network with the feedback that trained it, and what was written down on the way.
+
+    missing  names of feedback and auxiliary tensors that the file it came from does not hold
+    """
 
     network: StagedNetwork
     rule: CreditRule
     feedback: Feedback
     record: RunRecord
     example: Batch
+    missing: tuple[str, ...] = ()
 
-    def credit(self) -> BoundRule:
-        """The credit that trained this network, as `audit(..., credit=)` takes it."""
-        return BoundRule(self.rule, self.network, self.feedback, self.example)
+    def credit(self) -> BoundRule | None:
+        """The credit that trained this network, as `audit(..., credit=)` takes it; None if it cannot be had again.
+
+        Feedback drawn anew would give other credit than the one that trained the network, so there is none then.
+        """
+        return None if self.missing else BoundRule(self.rule, self.network, self.feedback, self.example)
 
     def save(self, folder: Path | str) -> Path:
         """Write the folder; the record comes last, so its presence means that all is there."""
@@ -72,6 +79,23 @@ def read_tensors(folder: Path | str) -> dict[str, dict[str, Tensor]]:
         part, _, rest = name.partition(".")
         parts.setdefault(part, {})[rest] = tensor
     return parts
+
+
+def restored(
+    drawn: Feedback, parts: Mapping[str, Mapping[str, Tensor]], source: str
+) -> tuple[Feedback, tuple[str, ...]]:
+    """Feedback with the tensors of a file in place of those drawn, and the names of those that the file does not hold.
+
+    If any is missing, no drawn tensor is left in their place.
+    """
+    auxiliary = drawn.networks.state_dict() if drawn.networks is not None else {}
+    wanted = {f"feedback.{name}" for name in drawn.tensors} | {f"auxiliary.{name}" for name in auxiliary}
+    missing = tuple(sorted(wanted - {f"{part}.{name}" for part, named in parts.items() for name in named}))
+    if missing:
+        return Feedback(dict(parts["feedback"])), missing
+    if drawn.networks is not None:
+        load_weights(drawn.networks, parts["auxiliary"], f"{source} (auxiliary networks)")
+    return Feedback(dict(parts["feedback"]), drawn.networks, drawn.optimiser), ()
 
 
 def load_weights(module: nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:
