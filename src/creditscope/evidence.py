@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from creditscope.adapters import Stream
+from creditscope.credit_evidence import CreditEvidence, LabelLeak, Layers
 from creditscope.trace import Trace
 
 SAFE = (1e-15, 1e15)  # norms whose float32 squares are exact enough
@@ -42,6 +43,11 @@ class Evidence:
     control_accuracy: tuple[float, ...] | None = None
     accuracy_images: int | None = None  # test images behind one accuracy, if known
     matched_seeds: bool = True
+    credit: CreditEvidence | None = None
+    credit_missing: str = "no credit was given"  # why `credit` is None
+    leak: LabelLeak | None = None
+    weight_drift: Layers | None = None  # of embedding, blocks and read-out
+    collapsed: bool = False  # D2 fires as collapsed: cosines with the reference mean nothing
 
 
 class Ledger:
@@ -200,7 +206,8 @@ def norm_table(vectors: list[Tensor]) -> Tensor:
 
 def _norms(vectors: Tensor) -> Tensor:
     """‖·‖₂ along the features in float64, where no float32 number squared over- or underflows; one per row."""
-    return torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float64).flatten()
+    norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float64)
+    return norms.flatten()
 
 
 def _error_norms(error: Tensor, rows: int) -> Tensor:

@@ -26,7 +26,11 @@ def _panel(title: str) -> Callable[..., Any]:
 _network, _images, _claim = _panel("The network"), _panel("The images"), _panel("The claim")
 _judging, _running = _panel("Judging"), _panel("Running and writing")
 Weights = Annotated[
-    Path, typer.Argument(metavar="WEIGHTS", help="A safetensors file, or a torch file of tensors only.")
+    Path,
+    typer.Argument(
+        metavar="WEIGHTS|FOLDER",
+        help="The folder of a run made by `creditscope train`; or a safetensors file, or a torch file of tensors only.",
+    ),
 ]
 Network = Annotated[str | None, _network("One of ours: see `creditscope list networks`.", "NAME")]
 Model = Annotated[str | None, _network("Your own function that makes the network.", "MODULE:FUNCTION")]
@@ -79,34 +83,46 @@ def audit(
 
     Exit code 0 pass, 1 fail, 3 inconclusive, 2 for bad input.
 
+    A run of `creditscope train` needs nothing else: `creditscope audit runs/dfa`. Its frozen twin is looked for in
+    runs/dfa/controls, then among the folders beside it.
+
     Example: `creditscope audit dfa.safetensors --network resmlp --data mnist1d --control-accuracy 0.32`
     """
-    limits, options = words.thresholds(threshold), words.pairs(option, "--option", "d=256")
+    limits, settings = words.thresholds(threshold), words.pairs(option, "--option", "d=256")
     if json not in (None, "-"):
         words.writable(Path(str(json)))
     import torch
 
     from creditscope.auditing import audit as examine
+    from creditscope.commands.checkpoints import audit_folder, refuse_what_the_record_decides
     from creditscope.commands.material import data_from, first_images, subject_from
 
     if threads is not None:
         torch.set_num_threads(threads)
     place = words.device(device)
-    images = data_from(data, data_dir, batches)
-    subject = subject_from(weights, network, model, options, images).to(place)
+    options: dict[str, Any] = {
+        "accuracy": accuracy,
+        "control_accuracy": control_accuracy,
+        "protocol": protocol,
+        "thresholds": limits,
+        "name": name,
+        "notes": notes,
+    }
     try:
+        if weights.is_dir():
+            refuse_what_the_record_decides(
+                weights, {"network": network, "model": model, "option": option, "data": data, "batches": batches}
+            )
+            report = audit_folder(weights, data_dir, str(place), limit, {**options, "check_gradient": gradient_check})
+            return show(report, json)
+        images = data_from(data, data_dir, batches)
         report = examine(
-            subject,
+            subject_from(weights, network, model, settings, images).to(place),
             first_images(images.batches(batch_size), batch_size, limit),
             blocks=words.blocks(blocks),
-            accuracy=accuracy or None,
-            control_accuracy=control_accuracy or None,
-            protocol=protocol,
-            thresholds=limits,
             read=words.read(read),
-            name=name or weights.stem,
-            notes=notes,
             check_gradient=gradient_check,
+            **{**options, "name": name or weights.stem},
         )
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise InvalidInput(

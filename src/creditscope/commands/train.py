@@ -85,7 +85,11 @@ def train(
         )
         twins = [RunSpec.model_validate(spec.twin(name).model_dump()) for name in controls.split(",") if name]
     except ValidationError as error:
-        raise InvalidInput(f"{error.errors()[0]['msg']}\nNothing was trained.") from error
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidInput(
+            f"{where} = {first['input']!r}: {first['msg']}.\nNothing was trained. Correct it."
+        ) from error
     import torch
 
     if threads is not None:

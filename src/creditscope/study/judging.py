@@ -31,8 +31,7 @@ def audit_checkpoint(
     report = audit(
         checkpoint.network,
         _images(checkpoint, data),
-        control_accuracy=control,
-        **{"name": spec.title, **options},
+        **{"name": spec.title, "control_accuracy": control, **options},
     )
     return report.model_copy(update={"provenance": report.provenance.model_copy(update={"seeds": (spec.seed,)})})
 

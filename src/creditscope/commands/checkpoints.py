@@ -1,0 +1,68 @@
+"""From the folder of a trained run to its audit: the record says what it is, and where its control may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from creditscope.errors import BadFile, InvalidInput
+
+if TYPE_CHECKING:
+    from creditscope.records import Report, RunRecord
+    from creditscope.study.spec import RunSpec
+
+
+def refuse_what_the_record_decides(folder: Path, given: dict[str, Any]) -> None:
+    """A checkpoint's network and data are those of its record; another choice would audit another run."""
+    if not (folder / "record.json").is_file():
+        raise BadFile(
+            f"{folder} cannot be read: it is a folder without record.json, so no checkpoint.\n"
+            "Nothing says what its network is. Name a folder made by `creditscope train`, or a weights file."
+        )
+    clashing = [f"--{name}" for name, value in given.items() if value]
+    if clashing:
+        raise InvalidInput(
+            f"{folder} is a checkpoint: its record says what {' and '.join(clashing)} would say.\n"
+            "Leave it out, or audit the weights file alone: creditscope audit "
+            f"{folder / 'weights.safetensors'} {' '.join(clashing)} ..."
+        )
+
+
+def audit_folder(folder: Path, data_folder: Path | None, device: str, limit: int | None, options: Any) -> Report:
+    """Audit a checkpoint on its test set, with its own credit and its frozen twin, if that is to be found."""
+    from creditscope.batch import Batch
+    from creditscope.study.judging import audit_checkpoint
+    from creditscope.study.running import load, load_data, read_spec
+
+    checkpoint = load(folder, data_folder=data_folder, device=device)
+    spec = read_spec(checkpoint.record, str(folder))
+    data = load_data(spec, data_folder)
+    if limit is not None:
+        data = replace(data, test=Batch(data.test.inputs[:limit], data.test.labels[:limit]))
+    controls = [] if options.get("control_accuracy") else frozen_controls(folder, spec)
+    return audit_checkpoint(checkpoint, data, controls, **{k: value for k, value in options.items() if value})
+
+
+def frozen_controls(folder: Path, spec: RunSpec) -> list[RunRecord]:
+    """The frozen twin's record: in the run's own folder `controls`, else among the sibling folders."""
+    if spec.control != "none":
+        return []
+    own = sorted((folder / "controls").glob("*/record.json"))
+    siblings = sorted(folder.resolve().parent.glob("*/record.json"))
+    for paths in (own, siblings):
+        found = [record for path in paths if (record := _twin(path, spec)) is not None]
+        if found:
+            return found[:1]
+    return []
+
+
+def _twin(path: Path, spec: RunSpec) -> RunRecord | None:
+    """The record, if it is this run with frozen blocks; a file that is no record is passed over."""
+    from creditscope.records import RunRecord
+
+    try:
+        record = RunRecord.from_json(path)
+    except BadFile:
+        return None
+    return record if record.key == spec.twin("frozen").key else None

@@ -1,0 +1,113 @@
+"""`creditscope train` writes a checkpoint that `creditscope audit` needs nothing else for."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from creditscope.cli import run
+from creditscope.records import Report, RunRecord
+
+SMALL = ["--option", "d=16", "--option", "depth=2", "--epochs", "2", "--threads", "1"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A DFA run with its two controls."""
+    folder = tmp_path_factory.mktemp("runs") / "dfa"
+    assert run(["train", "--method", "dfa", *SMALL, "--controls", "frozen,shallow", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_train_writes_weights_and_record_and_nothing_else(trained: Path) -> None:
+    assert sorted(path.name for path in trained.iterdir()) == ["controls", "record.json", "weights.safetensors"]
+    assert sorted(path.name for path in (trained / "controls").iterdir()) == ["frozen", "shallow"]
+
+
+def test_the_record_says_what_was_run(trained: Path) -> None:
+    record = RunRecord.from_json(trained / "record.json")
+    assert record.spec["method"] == "dfa"
+    assert [row.epoch for row in record.history] == [0, 1]
+    assert len(record.history[0].gamma) == 3
+    assert RunRecord.from_json(trained / "controls" / "frozen" / "record.json").spec["control"] == "frozen"
+
+
+def test_the_same_run_is_not_done_twice(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (trained / "record.json").read_bytes()
+    assert run(["train", "--method", "dfa", *SMALL, "--out", str(trained)]) == 0
+    assert "already there" in capsys.readouterr().out
+    assert (trained / "record.json").read_bytes() == before
+
+
+def test_another_run_never_overwrites_a_folder(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (trained / "record.json").read_bytes()
+    assert run(["train", "--method", "bp", *SMALL, "--out", str(trained)]) == 2
+    assert "holds another run" in capsys.readouterr().err
+    assert (trained / "record.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--method", "dfx"], "Did you mean 'dfa'?"),
+        (["--method", "dfa", "--method-option", "indx=input"], "Did you mean 'index'?"),
+        (["--method", "dfa", "--method-option", "index=sideways"], "neither 'output' nor 'input'"),
+        (["--option", "depht=2"], "Did you mean 'depth'?"),
+        (["--data", "minst1d"], "Did you mean 'mnist1d'?"),
+        (["--control", "frozn"], "no control called 'frozn'"),
+        (["--controls", "frozn"], "no control called 'frozn'"),
+        (["--penalty", "-1"], "penalty = -1.0: "),
+        (["--batch-size", "5000"], "No step would be taken"),
+        (["--learning-rate", "0"], "learning_rate = 0.0: "),
+    ],
+)
+def test_a_wrong_word_is_refused_and_leaves_nothing(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["train", *words, "--out", str(tmp_path / "new")]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_audit_of_a_folder_finds_the_twin_in_its_controls(trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    assert run(["audit", str(trained), "--json", str(out)]) in (0, 1, 3)
+    report = Report.from_json(out)
+    frozen = RunRecord.from_json(trained / "controls" / "frozen" / "record.json")
+    assert report.control_accuracy == (frozen.accuracy,)
+    assert report.accuracy == (RunRecord.from_json(trained / "record.json").accuracy,)
+    assert report.provenance.images == 1000
+
+
+def test_audit_of_a_folder_finds_the_twin_among_its_siblings(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run", ignore=shutil.ignore_patterns("controls"))
+    shutil.copytree(trained / "controls" / "shallow", tmp_path / "other")
+    shutil.copytree(trained / "controls" / "frozen", tmp_path / "twin")
+    out = tmp_path / "report.json"
+    run(["audit", str(tmp_path / "run"), "--json", str(out)])
+    assert Report.from_json(out).control_accuracy == (RunRecord.from_json(tmp_path / "twin" / "record.json").accuracy,)
+
+
+def test_without_a_twin_depth_stays_open(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run", ignore=shutil.ignore_patterns("controls"))
+    out = tmp_path / "report.json"
+    run(["audit", str(tmp_path / "run"), "--json", str(out)])
+    assert Report.from_json(out).findings["D3"].status == "skipped"
+
+
+def test_a_control_accuracy_given_by_hand_wins(trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    run(["audit", str(trained), "--control-accuracy", "0.5", "--json", str(out)])
+    assert Report.from_json(out).control_accuracy == (0.5,)
+
+
+def test_a_checkpoint_takes_no_other_network(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", str(trained), "--network", "resmlp"]) == 2
+    assert "its record says what --network would say" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_record_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", str(tmp_path)]) == 2
+    assert "a folder without record.json" in capsys.readouterr().err
