@@ -182,7 +182,7 @@ class _Grouped:
         if self._sums is None or self._zeros is None or self.count < 2:
             return None
         return Directions(
-            tuple(self._sums.cpu().split(self._widths)), self.count, tuple(self._zeros.tolist()), self._size
+            tuple(torch.split(self._sums.cpu(), self._widths)), self.count, tuple(self._zeros.tolist()), self._size
         )
 
 
