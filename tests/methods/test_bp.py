@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.methods.conftest import small
 
 from creditscope.adapters import find_stream
 from creditscope.batch import Batch
@@ -12,7 +13,6 @@ from creditscope.methods.bp import Backprop
 from creditscope.methods.rule import Feedback, Scope
 from creditscope.networks.staged import StagedNetwork
 from creditscope.trace import capture
-from tests.methods.conftest import small
 
 
 def test_signals_are_each_samples_own_gradient(network: StagedNetwork, batch: Batch) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from tests.methods.conftest import CLASSES, small
+from tests.methods.twins import errors, local_gradients, student_gradients
 from torch import Tensor
 
 from creditscope.batch import Batch
@@ -13,8 +15,6 @@ from creditscope.errors import InvalidInput
 from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.rule import Feedback, Scope
 from creditscope.networks.staged import StagedNetwork
-from tests.methods.conftest import CLASSES, small
-from tests.methods.twins import errors, local_gradients, student_gradients
 
 WAYS = [("sample", 0.0), ("batch", 0.0), ("none", 0.0), ("sample", 0.3), ("none", 0.3)]
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from tests.methods.conftest import small
+from tests.methods.test_dfa import WAYS
+from tests.methods.twins import errors, local_gradients, student_gradients
 from torch import Tensor
 
 from creditscope.adapters import find_stream
@@ -15,9 +18,6 @@ from creditscope.methods.fa import BlockFeedback
 from creditscope.methods.rule import Feedback, Scope
 from creditscope.networks.staged import StagedNetwork
 from creditscope.trace import capture
-from tests.methods.conftest import small
-from tests.methods.test_dfa import WAYS
-from tests.methods.twins import errors, local_gradients, student_gradients
 
 
 def carried(above: Tensor, matrix: Tensor, below: torch.Size) -> Tensor:

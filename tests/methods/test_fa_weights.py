@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.methods.conftest import CLASSES, SHAPE, images, small
 from torch import Tensor, nn
 
 from creditscope.batch import Batch
@@ -16,7 +17,6 @@ from creditscope.methods.fa_weights import FeedbackMode, WeightFeedback
 from creditscope.methods.rule import Feedback, Scope
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
-from tests.methods.conftest import CLASSES, SHAPE, images, small
 
 
 class Plain(StagedNetwork):

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.methods.conftest import small
 from torch import Tensor
 
 from creditscope.batch import Batch
@@ -14,7 +15,6 @@ from creditscope.errors import InvalidInput
 from creditscope.methods.local import check_normalisation, forward_in_pieces, normalise, output_error
 from creditscope.methods.rule import EVERYTHING, Scope
 from creditscope.networks.staged import StagedNetwork
-from tests.methods.conftest import small
 
 SHAPES = [(6, 7), (6, 3, 5), (6, 2, 3, 4)]
 

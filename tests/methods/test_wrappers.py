@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from tests.methods.conftest import small
 from torch import nn
 
 from creditscope.batch import Batch
@@ -14,7 +15,6 @@ from creditscope.methods.bp import Backprop
 from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.rule import CreditRule, Feedback, Moment, Scope
 from creditscope.methods.wrappers import Frozen, Ladder, Penalty, Shallow, wrapped
-from tests.methods.conftest import small
 
 DEPTH = 3
 
