@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable
 from functools import lru_cache
@@ -11,18 +10,25 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from creditscope.batch import Batch
-from creditscope.checkpoint import RECORD, Checkpoint, load_weights, read_tensors
+from creditscope.checkpoint import RECORD, Checkpoint, load_weights, read_tensors, restored
 from creditscope.datasets import datasets
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import BadFile
 from creditscope.methods import methods
-from creditscope.methods.rule import CreditRule, Feedback
+from creditscope.methods.rule import CreditRule
 from creditscope.methods.wrappers import wrapped
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
+from creditscope.plugins import load_plugin
 from creditscope.records import HistoryRow, RunRecord
 from creditscope.study.spec import RunSpec
 from creditscope.training import Recipe, fit, run_generator
+
+
+def load_plugins(spec: RunSpec) -> None:
+    """Import the modules that register what a run names."""
+    for plugin in spec.plugins:
+        load_plugin(plugin)
 
 
 def make_rule(spec: RunSpec) -> CreditRule:
@@ -58,10 +64,10 @@ def train(
     device: str = "cpu",
     on_epoch: Callable[[HistoryRow], None] | None = None,
     snapshot: Path | None = None,
+    snapshot_seconds: float = 30.0,
 ) -> Checkpoint:
     """Run a spec from its seed to its checkpoint."""
-    for plugin in spec.plugins:
-        importlib.import_module(plugin)
+    load_plugins(spec)
     data = load_data(spec, data_folder)
     rule = make_rule(spec)
     network = make_network(spec, data).to(device)
@@ -74,6 +80,7 @@ def train(
         on_epoch=on_epoch,
         spec=spec.model_dump(mode="json"),
         snapshot=snapshot,
+        snapshot_seconds=snapshot_seconds,
     )
     record = checkpoint.record.model_copy(update={"key": spec.key})
     return Checkpoint(checkpoint.network, rule, checkpoint.feedback, record, checkpoint.example)
@@ -88,19 +95,19 @@ def read_spec(record: RunRecord, source: str) -> RunSpec:
 
 
 def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "cpu") -> Checkpoint:
-    """A checkpoint from its folder: the network rebuilt from the spec, weights and feedback from the file."""
+    """A checkpoint from its folder: the network rebuilt from the spec, weights and feedback from the file.
+
+    Where feedback or auxiliary networks are missing from the file the network still loads; its credit is not available.
+    """
     folder = Path(folder)
     record = RunRecord.from_json(folder / RECORD)
     spec = read_spec(record, str(folder / RECORD))
-    for plugin in spec.plugins:
-        importlib.import_module(plugin)
+    load_plugins(spec)
     data, rule, parts = load_data(spec, data_folder), make_rule(spec), read_tensors(folder)
     example = Batch(data.prepare(data.train.inputs[:2]), data.train.labels[:2])
     network = rule.prepare(make_network(spec, data), example)
     load_weights(network, parts["network"], str(folder))
-    drawn = rule.feedback(network, example, run_generator(spec.seed))
-    if drawn.networks is not None:
-        load_weights(drawn.networks, parts["auxiliary"], f"{folder} (auxiliary networks)")
+    feedback, missing = restored(rule.feedback(network, example, run_generator(spec.seed)), parts, str(folder))
     network.to(device)
-    feedback = Feedback(parts["feedback"], drawn.networks, drawn.optimiser).to(device)
-    return Checkpoint(network, rule, feedback, record, Batch(example.inputs.to(device), example.labels.to(device)))
+    example = Batch(example.inputs.to(device), example.labels.to(device))
+    return Checkpoint(network, rule, feedback.to(device), record, example, missing)

@@ -31,15 +31,15 @@ class RunSpec(Record):
     data_options: Options = Field(default_factory=dict)
     method: str = "bp"
     method_options: Options = Field(default_factory=dict)
-    penalty: float = 0.0
+    penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     control: str = "none"
-    epochs: int = 100
-    batch_size: int = 128
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.01
+    epochs: int = Field(default=100, ge=0)
+    batch_size: int = Field(default=128, ge=1)
+    learning_rate: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
+    weight_decay: float = Field(default=0.01, ge=0, allow_inf_nan=False)
     augment: bool = True
     random_labels: bool = False
-    seed: int = 42
+    seed: int = Field(default=42, ge=0)
     plugins: tuple[str, ...] = ()
 
     @field_validator("control")
@@ -57,7 +57,7 @@ class RunSpec(Record):
         """
         control = "frozen" if control == "ladder-0" else control
         penalty = 0.0 if control in ("frozen", "shallow") else self.penalty
-        return self.model_copy(update={"control": control, "penalty": penalty})
+        return RunSpec.model_validate({**self.model_dump(), "control": control, "penalty": penalty})
 
     def resolved(self) -> dict[str, Any]:
         """The content that is hashed: defaults filled in, revisions added, later fields left out at their default."""
@@ -91,7 +91,16 @@ class RunSpec(Record):
         """A short name for people."""
         penalty = f" + penalty {self.penalty:g}" if self.penalty else ""
         control = "" if self.control == "none" else f", {self.control}"
-        return f"{self.method}{penalty}{control} on {self.data}, {self.network}, {self.epochs} epochs, seed {self.seed}"
+        labels = " with random labels" if self.random_labels else ""
+        method = f"{_named(self.method, self.method_options)}{penalty}{control}"
+        data, network = _named(self.data, self.data_options), _named(self.network, self.network_options)
+        return f"{method} on {data}{labels}, {network}, {self.epochs} epochs, seed {self.seed}"
+
+
+def _named(name: str, options: Mapping[str, Any]) -> str:
+    """A name with the options that were given."""
+    given = ", ".join(f"{option}={value}" for option, value in sorted(options.items()))
+    return f"{name}({given})" if given else name
 
 
 def _as_introduced(field: str, value: Any) -> bool:

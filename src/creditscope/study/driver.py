@@ -1,0 +1,167 @@
+"""How does a study get done?  Claim a run, let an engine do it, keep what comes back; go round those of others."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from creditscope.errors import BadFile
+from creditscope.records import RunRecord
+from creditscope.study.board import Board
+from creditscope.study.claims import Claim
+from creditscope.study.engine import Ended, Engine, Epoch
+from creditscope.study.job import Job, Outcome
+from creditscope.study.plan import Plan
+from creditscope.study.state import learn_pace
+from creditscope.study.store import Failure, State, Store
+
+LOOK = 0.2  # seconds between two looks at the engine
+LOOK_ELSEWHERE = 1.0  # seconds between two looks at runs that other processes do
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a user asks of a study besides its runs.
+
+    retry       do failed runs again
+    audit_again audit finished runs of the store again, from their weights
+    pattern     the job of which every job is a copy: device, data folder, seconds between snapshots
+    """
+
+    pattern: Job
+    retry: bool = False
+    audit_again: bool = False
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a call of `run_study` did."""
+
+    done: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)  # there already, or done by another process meanwhile
+    failed: list[str] = field(default_factory=list)
+
+
+def run_study(runs: Plan, store: Store, engine: Engine, board: Board, wishes: Wishes) -> Summary:
+    """Do whatever of a study is not done; an exception, Ctrl-C included, leaves every finished run in place."""
+    store.prepare()
+    drive = _Drive(runs, store, engine, board, wishes)
+    try:
+        drive.run()
+    except BaseException:
+        engine.stop()  # before the claims go: a worker may be writing a snapshot
+        raise
+    finally:
+        drive.release()
+    return drive.summary
+
+
+class _Drive:
+    """One call: what waits, what is held, and what is in other hands."""
+
+    def __init__(self, runs: Plan, store: Store, engine: Engine, board: Board, wishes: Wishes) -> None:
+        self.runs, self.store, self.engine, self.board, self.wishes = runs, store, engine, board, wishes
+        self.summary = Summary()
+        self.waiting = deque(key for key in runs if self._wanted(key))
+        self.held: dict[str, Claim] = {}
+        self.elsewhere: list[str] = []
+        waiting = set(self.waiting)
+        self.summary.found = [key for key in runs if key not in waiting and store.ended(key) is State.DONE]
+        self.summary.failed = [key for key in runs if key not in waiting and store.ended(key) is State.FAILED]
+        board.begin(len(runs), len(self.summary.found), learn_pace(runs, store, self.summary.found), engine.workers)
+        board.left([runs[key] for key in self.waiting])
+
+    def run(self) -> None:
+        looked = 0.0
+        while self.waiting or self.held or self.elsewhere:
+            while self.waiting and self.engine.free > 0:
+                self._begin(self.waiting.popleft())
+            for event in self.engine.events(LOOK):
+                self._epoch(event) if isinstance(event, Epoch) else self._end(event)
+            if self.elsewhere and time.monotonic() - looked > LOOK_ELSEWHERE:
+                self.waiting.extend(self.elsewhere)
+                self.elsewhere, looked = [], time.monotonic()
+            if not self.held:
+                time.sleep(LOOK if self.elsewhere else 0)
+            self.board.refresh()
+
+    def release(self) -> None:
+        """Let go of every claim."""
+        for claim in self.held.values():
+            claim.release()
+        self.held = {}
+
+    def _wanted(self, key: str) -> bool:
+        """Whether there is something to do: train, audit, or try again."""
+        state = self.store.ended(key)
+        if state is State.FAILED:
+            return self.wishes.retry
+        if state is State.DONE:
+            again = self.wishes.audit_again and self.store.trained(key) is not None
+            return again or self.store.unaudited(key)
+        return True
+
+    def _begin(self, key: str) -> None:
+        """Claim a run and start it; or leave it to the process that has it, or that has done it meanwhile."""
+        claim = self.store.claim(key)
+        if claim is None:
+            self.elsewhere.append(key)
+            return
+        if not self._wanted(key):
+            claim.release()
+            self._found(key)
+            return
+        spec = self.runs[key]
+        claim.tell(0, spec.epochs)
+        self.held[key] = claim
+        self.engine.start(
+            replace(
+                self.wishes.pattern,
+                key=key,
+                spec=spec,
+                snapshot=self.store.snapshot(key),
+                trained=self.store.trained(key),
+            )
+        )
+        self.board.started(key, spec)
+
+    def _found(self, key: str) -> None:
+        """Another process has ended it."""
+        failed = self.store.ended(key) is State.FAILED
+        (self.summary.failed if failed else self.summary.found).append(key)
+        self.board.found(key, self.runs[key], failed)
+
+    def _epoch(self, event: Epoch) -> None:
+        self.held[event.key].tell(event.done, self.runs[event.key].epochs)
+        self.board.epoch(event.key, event.done)
+
+    def _end(self, event: Ended) -> None:
+        """Keep the result or the failure, then let go of the claim."""
+        key, outcome = event.key, event.outcome
+        if outcome.trouble is not None and outcome.trouble.everywhere:
+            raise BadFile(
+                f"The study stops: {outcome.trouble.error}\n"
+                "Every other run would meet the same. What is done is kept. Make room, then run the same command again."
+            )
+        if outcome.record:
+            self._keep(key, outcome)
+        if outcome.trouble is not None:
+            trouble = outcome.trouble
+            spec = self.runs[key].model_dump(mode="json")
+            self.store.fail(
+                Failure(key=key, spec=spec, stage=trouble.stage, error=trouble.error, traceback=trouble.traceback)
+            )
+            self.summary.failed.append(key)
+            self.board.failed(key, self.runs[key], trouble.error)
+        self.held.pop(key).release()
+
+    def _keep(self, key: str, outcome: Outcome) -> None:
+        record = RunRecord.model_validate_json(outcome.record)
+        if self.store.trained(key) is not None:
+            self.store.amend(key, record)
+        else:
+            self.store.commit(key, outcome.weights, record)
+        if outcome.trouble is None:
+            self.summary.done.append(key)
+            self.board.done(key, self.runs[key], record)

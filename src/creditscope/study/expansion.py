@@ -1,0 +1,189 @@
+"""How does a study become runs?  Grid and additions, without what is excluded, with controls, each run once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from creditscope.errors import CreditscopeError, InvalidInput, UnknownName
+from creditscope.registry import unknown
+from creditscope.study.declaration import PARTS, Axes, Settings, Study, Value, refuse
+from creditscope.study.spec import RunSpec, known_options
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+MOST_RUNS = 10_000
+INHERITED = "seed"  # the axis of the grid that an [[include]] shares unless it has its own
+
+
+def expand(study: Study, budget: str | None = None, plugins: Sequence[str] = ()) -> list[RunSpec]:
+    """The runs of a study under a budget; a run that arises twice is there once."""
+    if budget is not None and budget not in study.budgets:
+        raise UnknownName(f"{study.source}: {unknown('budget', budget, study.budgets)}")
+    grids = list(_grids(study, study.budgets.get(budget or "", {})))
+    controls = study.budget_controls.get(budget or "", study.controls)
+    _check_size(study, grids, controls)
+    specs = [spec_of(study, settings, plugins) for grid in grids for settings in _combinations(grid)]
+    kept = _without(study, specs, warn=budget is None)
+    found: dict[str, RunSpec] = {}
+    for spec in kept:
+        for run in (spec, *_twins(study, spec, controls)):
+            found.setdefault(run.model_dump_json(), run)
+    if not found:
+        raise InvalidInput(
+            f"{study.source} has no runs: everything is excluded.\nRemove an [[exclude]], or widen [grid]."
+        )
+    return list(found.values())
+
+
+def _grids(study: Study, budget: Axes) -> Iterator[Axes]:
+    """The grid, then every addition, each as axes; the budget's settings replace those of all of them."""
+    fixed: Axes = {key: (value,) for key, value in study.fixed.items()}
+    if study.grid or not study.include:
+        yield {**fixed, **study.grid, **budget}
+    shared: Axes = {INHERITED: study.grid[INHERITED]} if INHERITED in study.grid else {}
+    for added in study.include:
+        yield {**fixed, **shared, **added, **budget}
+
+
+def _combinations(axes: Axes) -> Iterator[Settings]:
+    for values in product(*axes.values()):
+        yield dict(zip(axes, values, strict=True))
+
+
+def _check_size(study: Study, grids: Sequence[Axes], controls: Sequence[str]) -> None:
+    """Refuse what nobody can run, before a single run is made."""
+    count = sum(math.prod(len(values) for values in axes.values()) for axes in grids) * (1 + len(controls))
+    if count > MOST_RUNS:
+        axes = " x ".join(
+            f"{key} ({len(values):,})" for grid in grids for key, values in grid.items() if len(values) > 1
+        )
+        raise InvalidInput(
+            f"{study.source} declares {count:,} runs with its controls: {axes}.\n"
+            f"At one a minute that is {count / 1440:,.0f} days, so more than {MOST_RUNS:,} are refused. "
+            "Shorten an axis, or split the study."
+        )
+
+
+def spec_of(study: Study, settings: Mapping[str, Value], plugins: Sequence[str] = ()) -> RunSpec:
+    """One run from flat settings; a value of the wrong kind is refused with file and key."""
+    fields: dict[str, Any] = {"plugins": tuple(dict.fromkeys((*study.plugins, *plugins)))}
+    for key, value in settings.items():
+        part, dot, option = key.partition(".")
+        if dot:
+            fields.setdefault(f"{part}_options", {})[option] = value
+        else:
+            fields[key] = value
+    try:
+        return RunSpec.model_validate(fields, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0])
+        return refuse(study.source, table_of(study, key), key, _why(first), InvalidInput)
+
+
+def _why(error: ErrorDetails) -> str:
+    reason = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    lead = "" if error["msg"].startswith("Value error") else "it should be "
+    return f"{error['input']!r} cannot be meant: {lead}{reason}."
+
+
+def table_of(study: Study, key: str) -> str:
+    """The table of the file in which a setting stands."""
+    for name, budget in study.budgets.items():
+        if key in budget and key not in study.fixed and key not in study.grid:
+            return f"budget.{name}"
+    if key in study.grid:
+        return "grid"
+    return "include" if any(key in added for added in study.include) else "fixed"
+
+
+def _without(study: Study, specs: Iterable[RunSpec], *, warn: bool) -> list[RunSpec]:
+    """The runs that no [[exclude]] matches; one that matches nothing is a mistake, unless a budget made it so."""
+    kept = list(specs)
+    for excluded in study.exclude:
+        matching = [spec for spec in kept if matches(spec, excluded)]
+        if warn and not matching:
+            settings = ", ".join(f"{key} = {list(values)}" for key, values in excluded.items())
+            refuse(study.source, "exclude", settings, "no run is like this, so nothing is excluded.", InvalidInput)
+        kept = [spec for spec in kept if not matches(spec, excluded)]
+    return kept
+
+
+def matches(spec: RunSpec, wanted: Mapping[str, Sequence[Value]]) -> bool:
+    """Whether every setting of a run is among the wanted ones."""
+    return all(setting(spec, key) in values for key, values in wanted.items())
+
+
+def setting(spec: RunSpec, key: str) -> Value | None:
+    """The value of a flat setting in a run; for an option that was not given its default."""
+    part, dot, option = key.partition(".")
+    if not dot:
+        value: Value = getattr(spec, key)
+        return value
+    given: Settings = getattr(spec, f"{part}_options")
+    return given[option] if option in given else _defaults(part, getattr(spec, part)).get(option)
+
+
+def _defaults(part: str, name: str) -> dict[str, Any]:
+    return known_options(registered(part)[name])
+
+
+def registered(part: str) -> Mapping[str, Any]:
+    """The registry behind "network", "method" or "data"."""
+    from creditscope.datasets import datasets
+    from creditscope.methods import methods
+    from creditscope.networks import networks
+
+    registries: dict[str, Mapping[str, Any]] = {"network": networks, "method": methods, "data": datasets}
+    return registries[part]
+
+
+def _twins(study: Study, spec: RunSpec, controls: Sequence[str]) -> Iterator[RunSpec]:
+    """The controls of a run; a control has none of its own."""
+    if spec.control != "none":
+        return
+    for control in controls:
+        for name in _rungs(study, spec) if control == "ladder" else [control]:
+            yield spec.twin(name)
+
+
+def _rungs(study: Study, spec: RunSpec) -> list[str]:
+    """From frozen to all blocks but the first; all of them is the run itself."""
+    depth = setting(spec, "network.depth")
+    if not isinstance(depth, int):
+        refuse(
+            study.source, "", "controls", f"{spec.network!r} has no option depth; name rungs: ladder-1, ladder-2, ..."
+        )
+    return [f"ladder-{rung}" for rung in range(depth)]
+
+
+def check(study: Study, specs: Sequence[RunSpec]) -> None:
+    """Refuse names, options and values that no run could start with; needs torch, unlike the expansion."""
+    from creditscope.study.running import make_recipe, make_rule
+
+    for spec in specs:
+        for part in PARTS:
+            _check_part(study, spec, part)
+        try:
+            make_recipe(spec)
+            make_rule(spec)
+        except CreditscopeError as error:
+            raise InvalidInput(f"{study.source}, {spec.title}: {error}\nNothing was run.") from error
+
+
+def _check_part(study: Study, spec: RunSpec, part: str) -> None:
+    """A registered name, and options that it has."""
+    name, entries = getattr(spec, part), registered(part)
+    if name not in entries:
+        refuse(study.source, table_of(study, part), part, unknown(part, name, entries))
+    known = known_options(entries[name])
+    for option in getattr(spec, f"{part}_options"):
+        if option not in known:
+            key = f"{part}.{option}"
+            refuse(study.source, table_of(study, key), key, unknown(f"option of {part} {name!r}", option, known))

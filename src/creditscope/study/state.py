@@ -1,0 +1,95 @@
+"""How far is a study?  Counts by state, and the time that is left, from what finished runs took."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+
+from creditscope.study.plan import Plan
+from creditscope.study.spec import RunSpec
+from creditscope.study.store import State, Store
+
+SAMPLES = 40  # finished runs that are read for their times; a store of thousands answers as fast as one of ten
+SECONDS = re.compile(r'"seconds":\s*([0-9.eE+-]+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state of every run, and how many seconds of one worker are left; None while nothing has finished."""
+
+    states: dict[str, State]
+    seconds_left: float | None
+
+    @property
+    def counts(self) -> dict[State, int]:
+        """How many runs stand where."""
+        found = Counter(self.states.values())
+        return {state: found[state] for state in State}
+
+
+class Pace:
+    """Seconds per epoch by kind of run, learnt from runs that finished."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[tuple[str, ...], list[float]] = {}
+
+    def learn(self, spec: RunSpec, seconds: float) -> None:
+        """A run took so long."""
+        self._seconds.setdefault(_kind(spec), []).append(seconds / max(1, spec.epochs))
+
+    def seconds(self, spec: RunSpec, epochs: int) -> float | None:
+        """So many epochs will take so long: as the same kind did, else as the others did; None without any."""
+        known = self._seconds.get(_kind(spec)) or [median(found) for found in self._seconds.values()]
+        return median(known) * epochs if known else None
+
+    def total(self, left: Iterable[tuple[RunSpec, int]]) -> float | None:
+        """Seconds of one worker for what is left: runs with their epochs to go."""
+        each = [self.seconds(spec, epochs) for spec, epochs in left]
+        known = [seconds for seconds in each if seconds is not None]
+        return sum(known) if len(known) == len(each) else None
+
+
+def _kind(spec: RunSpec) -> tuple[str, ...]:
+    options = (sorted(spec.network_options.items()), sorted(spec.method_options.items()))
+    return (spec.network, spec.data, spec.method, spec.control, str(options), str(spec.batch_size))
+
+
+def standing(runs: Plan, store: Store) -> Standing:
+    """The state of every run of a study; imports no torch and reads few records."""
+    states = {key: store.state(key) for key in runs}
+    pace = learn_pace(runs, store, [key for key, state in states.items() if state is State.DONE])
+    left = []
+    for key, state in states.items():
+        if state in (State.MISSING, State.RUNNING):
+            progress = store.progress(key) if state is State.RUNNING else None
+            left.append((runs[key], runs[key].epochs - (progress.epoch if progress else 0)))
+    return Standing(states, pace.total(left))
+
+
+def learn_pace(runs: Plan, store: Store, done: list[str]) -> Pace:
+    """The pace of a few finished runs, one of each kind first."""
+    kinds = {_kind(runs[key]): key for key in done}
+    pace = Pace()
+    for key in list(dict.fromkeys((*kinds.values(), *done)))[:SAMPLES]:
+        path = store.record_path(key)
+        found = SECONDS.search(path.read_text(encoding="utf-8")) if path is not None else None
+        if found:
+            pace.learn(runs[key], float(found[1]))
+    return pace
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: 42 s, 3 min, 2 h 05 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def since(moment: float) -> str:
+    """How long ago, in words."""
+    return duration(max(0.0, time.time() - moment))

@@ -1,0 +1,220 @@
+"""Against what?  Runs joined with their frozen twins by seed, judged per seed and over seeds, from records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+from typing import TYPE_CHECKING, cast
+
+from pydantic import Field
+
+from creditscope.diagnostics import diagnostics, examine
+from creditscope.records import Record, RunRecord
+from creditscope.study.plan import Plan
+from creditscope.study.seeds import Spread, seeds_to_settle, spread
+from creditscope.study.spec import RunSpec
+from creditscope.study.store import Store
+from creditscope.verdict import Finding, Measurement, Status, Verdict, judge, profile
+
+if TYPE_CHECKING:
+    from creditscope.evidence import Evidence
+
+POINTS = 100.0
+Findings = dict[str, Finding]
+
+
+class SeedRow(Record):
+    """One seed of a row: its run, its frozen twin, and what is said about it."""
+
+    seed: int
+    key: str
+    accuracy: float
+    control_key: str = ""
+    control_accuracy: float | None = None
+    findings: dict[str, Finding]
+    verdict: Verdict
+
+
+class AuditRow(Record):
+    """One method in one setting over its seeds; verdicts are for trained runs, a control has accuracies only.
+
+    settle       seeds that would settle an undecided D3, if the spread stays
+    best_frozen  points above the best frozen control of any method in the same setting: a number without a limit
+    """
+
+    label: str
+    spec: RunSpec
+    seeds: tuple[SeedRow, ...]
+    missing: tuple[int, ...] = ()
+    accuracy: Spread | None = None
+    control: Spread | None = None
+    findings: dict[str, Finding] = Field(default_factory=dict)
+    verdict: Verdict | None = None
+    settle: int | None = None
+    best_frozen: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Accuracies:
+    """All that D3 reads of the evidence."""
+
+    accuracy: tuple[float, ...] | None
+    control_accuracy: tuple[float, ...] | None
+    accuracy_images: int | None = None
+    matched_seeds: bool = True
+
+
+def audit_table(
+    runs: Plan, store: Store, *, protocol: str = "three", limits: Mapping[str, float] | None = None
+) -> list[AuditRow]:
+    """A row for every setting of a study, seeds together; `limits` puts other limits in the place of the own ones."""
+    records = {key: store.record(key) for key in runs if store.record_path(key) is not None}
+    by_spec = {_content(spec): key for key, spec in runs.items()}
+    groups: dict[str, dict[str, RunSpec]] = {}
+    for key, spec in runs.items():
+        groups.setdefault(_content(spec.model_copy(update={"seed": 0})), {})[key] = spec
+    labels = _labels([next(iter(group.values())) for group in groups.values()])
+    judging = _Judging(records, by_spec, protocol, dict(limits or {}))
+    rows = [judging.row(label, group) for label, group in zip(labels, groups.values(), strict=True)]
+    return [row.model_copy(update={"best_frozen": _above_best(row, rows)}) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    """What every row needs: the records, the way from a spec to its key, protocol and limits."""
+
+    records: dict[str, RunRecord]
+    by_spec: dict[str, str]
+    protocol: str
+    limits: dict[str, float]
+
+    def row(self, label: str, group: Mapping[str, RunSpec]) -> AuditRow:
+        """The seeds of one setting together."""
+        spec = next(iter(group.values()))
+        seeds = tuple(self.seed(key, own) for key, own in group.items() if key in self.records)
+        missing = tuple(own.seed for key, own in group.items() if key not in self.records)
+        if not seeds:
+            return AuditRow(label=label, spec=spec, seeds=(), missing=missing)
+        images = self.records[seeds[0].key].test_images
+        paired = [seed for seed in seeds if seed.control_accuracy is not None]
+        controls = [seed.control_accuracy for seed in paired if seed.control_accuracy is not None]
+        row = AuditRow(
+            label=label,
+            spec=spec,
+            seeds=seeds,
+            missing=missing,
+            accuracy=spread([seed.accuracy for seed in seeds], images),
+            control=spread(controls, images) if controls else None,
+        )
+        return row if spec.control != "none" else self.judged(row, paired, images)
+
+    def seed(self, key: str, spec: RunSpec) -> SeedRow:
+        """One run with its twin; of its stored findings D3 alone is measured anew."""
+        record = self.records[key]
+        twin = self.by_spec.get(_content(spec.twin("frozen")), "") if spec.control == "none" else ""
+        control = self.records[twin].accuracy if twin in self.records else None
+        stored = record.report.findings if record.report is not None else {}
+        findings = {code: self.rejudged(finding) for code, finding in stored.items()}
+        findings["D3"] = self.depth((record.accuracy,), None if control is None else (control,), record.test_images)
+        return SeedRow(
+            seed=spec.seed,
+            key=key,
+            accuracy=record.accuracy,
+            control_key=twin if control is not None else "",
+            control_accuracy=control,
+            findings=dict(sorted(findings.items())),
+            verdict=judge(profile(self.protocol), findings),
+        )
+
+    def judged(self, row: AuditRow, paired: Sequence[SeedRow], images: int) -> AuditRow:
+        """Over seeds: D3 by its paired interval, every other diagnostic by what it said on each seed."""
+        codes = dict.fromkeys(code for seed in row.seeds for code in seed.findings)
+        together = {code: over_seeds([seed.findings.get(code) for seed in row.seeds]) for code in codes}
+        trained = tuple(seed.accuracy for seed in paired) or tuple(seed.accuracy for seed in row.seeds)
+        control = tuple(seed.control_accuracy for seed in paired if seed.control_accuracy is not None)
+        depth = self.depth(trained, control or None, images)
+        settle = None
+        if depth.status is Status.UNDECIDED:
+            differences = [POINTS * (a - b) for a, b in zip(trained, control, strict=True)]
+            settle = seeds_to_settle(differences, depth.limit.at)
+        findings = dict(sorted({**together, "D3": depth}.items()))
+        verdict = judge(profile(self.protocol), findings)
+        return row.model_copy(update={"findings": findings, "verdict": verdict, "settle": settle})
+
+    def depth(self, trained: tuple[float, ...], control: tuple[float, ...] | None, images: int) -> Finding:
+        """D3 from accuracies alone."""
+        evidence = cast("Evidence", _Accuracies(trained, control, images))
+        return examine(diagnostics["D3"], evidence, self.limits.get("D3"))
+
+    def rejudged(self, finding: Finding) -> Finding:
+        """A stored finding under another limit, if one is asked for."""
+        at = self.limits.get(finding.code)
+        if at is None or finding.measurement is None or at == finding.limit.at:
+            return finding
+        limit = replace(finding.limit, at=at, because=f"set by the user; the report's limit is {finding.limit.at:g}")
+        return replace(finding, limit=limit, status=limit.judge(finding.measurement))
+
+
+def over_seeds(found: Sequence[Finding | None]) -> Finding:
+    """One finding for all seeds: what every seed says, else undecided; the number is the median over seeds."""
+    present = [finding for finding in found if finding is not None]
+    first = present[0]
+    answers = {(finding.status, finding.cause if finding.status is Status.FIRES else "") for finding in present}
+    agreed = len(answers) == 1 and len(present) == len(found)
+    status = first.status if agreed else Status.UNDECIDED
+    measured = [finding.measurement for finding in present if finding.measurement is not None]
+    fires = sum(finding.status is Status.FIRES for finding in present)
+    note = f"fires on {fires} of {len(found)} seeds"
+    if not measured:
+        return replace(first, status=status, measurement=None, note=first.note or note)
+    layers = [measurement.per_layer for measurement in measured]
+    same = len({len(values) for values in layers}) == 1
+    per_layer = tuple(median(values) for values in zip(*layers, strict=True)) if same else ()
+    cause = first.cause if agreed else ""
+    together = Measurement(median(m.value for m in measured), per_layer, None, cause, note)
+    return replace(first, status=status, measurement=together, note=note)
+
+
+def _above_best(row: AuditRow, rows: Iterable[AuditRow]) -> float | None:
+    """Points between a row's mean and that of the best frozen control of any method in the same setting."""
+    if row.accuracy is None or row.spec.control != "none":
+        return None
+    frozen = [
+        other.accuracy.mean
+        for other in rows
+        if other.spec.control == "frozen" and other.accuracy is not None and _setting(other) == _setting(row)
+    ]
+    return POINTS * (fmean(row.accuracy.values) - max(frozen)) if frozen else None
+
+
+def _setting(row: AuditRow) -> str:
+    """Everything but the method: network, data and recipe."""
+    same = {"method": "", "method_options": {}, "penalty": 0.0, "control": "none", "seed": 0}
+    return _content(row.spec.model_copy(update=same))
+
+
+def _content(spec: RunSpec) -> str:
+    return spec.model_dump_json()
+
+
+def _labels(specs: Sequence[RunSpec]) -> list[str]:
+    """Method and control, and whatever else differs between the rows."""
+    flat = [{**spec.model_dump(), **_options(spec)} for spec in specs]
+    own = {"method", "method_options", "network_options", "data_options", "penalty", "control", "seed", "plugins"}
+    keys = sorted({key for settings in flat for key in settings} - own)
+    varied = [key for key in keys if len({str(settings.get(key)) for settings in flat}) > 1]
+    labels = []
+    for spec, settings in zip(specs, flat, strict=True):
+        options = ", ".join(f"{name}={value}" for name, value in sorted(spec.method_options.items()))
+        method = f"{spec.method}({options})" if options else spec.method
+        penalty = f" + penalty {spec.penalty:g}" if spec.penalty else ""
+        control = "" if spec.control == "none" else f", {spec.control}"
+        rest = "".join(f", {key} {settings[key]}" for key in varied if key in settings)
+        labels.append(f"{method}{penalty}{control}{rest}")
+    return labels
+
+
+def _options(spec: RunSpec) -> dict[str, object]:
+    parts = (("network", spec.network_options), ("data", spec.data_options))
+    return {f"{part}.{name}": value for part, options in parts for name, value in options.items()}
