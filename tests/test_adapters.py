@@ -144,6 +144,18 @@ def test_a_contract_that_the_forward_pass_does_not_keep_is_refused() -> None:
     find_stream(Parts()).verify(BATCH.inputs, Parts()(BATCH.inputs))
 
 
+def test_a_contract_whose_blocks_neither_read_nor_add_to_the_states_cannot_be_shifted() -> None:
+    class NormedOutside(Shown):
+        def stage(self, h: Tensor, block: nn.Module) -> Tensor:
+            out: Tensor = h + 0.5 * block(h * 2)
+            return out
+
+    stream = find_stream(NormedOutside())
+    assert len(capture(stream, BATCH).gradients) == 3
+    with pytest.raises(ModelMismatch, match="Block 0 of NormedOutside neither reads h_0 itself nor adds to it"):
+        losses_at(stream, BATCH, {0: torch.zeros(7, WIDTH)})
+
+
 def test_a_stage_that_writes_over_its_state_is_refused() -> None:
     model = Parts(block=lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(WIDTH, WIDTH)))
     with torch.no_grad(), pytest.raises(ModelMismatch, match="input of block 0 was changed in place"):

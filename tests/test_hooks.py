@@ -113,6 +113,92 @@ def test_a_shift_of_any_state_equals_the_network_recomputed_with_it(make: Callab
     torch.testing.assert_close(found, expected.detach())
 
 
+class Halved(Branches):
+    """h + f(h)/2: neither a branch of the plain sum nor the next state."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inlet(x)
+        for layer in self.layers:
+            h = h + layer(h) / 2
+        return self.readout(h)
+
+
+class Shortcut(Branches):
+    """A block whose shortcut is a projection among plain residual ones."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inlet(x)
+        for index, layer in enumerate(self.layers):
+            h = layer(h) + (h.roll(1, 1) if index == 1 else h)
+        return self.readout(h)
+
+
+class EarlyShortcut(Branches):
+    """The same with the shortcut taken before the block: a hook comes too late for it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inlet(x)
+        for index, layer in enumerate(self.layers):
+            h = (h.roll(1, 1) if index == 1 else h) + layer(h)
+        return self.readout(h)
+
+
+class Distant(Stages):
+    """The state after the embedding is used again at the end."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = h = self.inlet(x)
+        for layer in self.layers:
+            h = layer(h)
+        return self.readout(h + first)
+
+
+@pytest.mark.parametrize("make", [Branches, stages, Halved, Shortcut, EarlyShortcut, lambda: Distant(layer=Skip)])
+@pytest.mark.parametrize("layer", range(4))
+def test_whatever_else_the_model_does_with_a_state_its_shift_does_what_its_gradient_says(
+    make: Callable[[], Branches], layer: int
+) -> None:
+    model, batch = make().double(), Batch(BATCH.inputs.double(), BATCH.labels)
+    stream = find_stream(model, "layers")
+    shift = 1e-6 * images(9, seed=5, shape=(WIDTH,)).inputs.double()
+    with unchanged(model):
+        forth, back = (losses_at(stream, batch, {layer: sign * shift}) for sign in (1, -1))
+        promised = (capture(stream, batch).gradients[layer] * shift).sum(1)
+    if type(model) is EarlyShortcut and layer in (1, 2):
+        assert not stream.certain(layer)
+        return
+    torch.testing.assert_close((forth - back) / 2, promised, rtol=1e-5, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("make", "certain"),
+    [(Branches, [1, 1, 1, 1]), (stages, [1, 1, 1, 1]), (Halved, [0, 0, 0, 1]), (Shortcut, [1, 0, 0, 1])],
+)
+def test_a_shift_is_certain_where_blocks_add_to_the_stream_or_return_it(
+    make: Callable[[], Branches], certain: list[int]
+) -> None:
+    stream = find_stream(make(), "layers")
+    stream.run(BATCH.inputs)
+    assert [stream.certain(layer) for layer in range(4)] == [bool(each) for each in certain]
+
+
+def test_a_state_that_is_the_models_own_tensor_is_never_written_into() -> None:
+    class Queries(Branches):
+        def __init__(self) -> None:
+            super().__init__(layer=Skip)
+            self.queries = nn.Parameter(images(9, shape=(WIDTH,)).inputs)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h: Tensor = self.queries
+            for layer in self.layers:
+                h = layer(h)
+            return self.readout(h + self.inlet(x))
+
+    model = Queries()
+    with unchanged(model):
+        losses_at(find_stream(model, "layers"), BATCH, {0: torch.ones(9, WIDTH)})
+
+
 @pytest.mark.parametrize("make", [Branches, stages])
 def test_shifts_of_all_states_at_once_add_up_on_the_way(make: Callable[[], Branches]) -> None:
     model = make()

@@ -27,8 +27,9 @@ class HookStream(Stream):
 
     def __init__(self, model: nn.Module, read: Read, blocks: Sequence[nn.Module]) -> None:
         super().__init__(model, read)
-        self._hooked = HookedBlocks(blocks)
-        self._branches: bool | None = None
+        self._hooked = HookedBlocks(model, blocks)
+        self._branches: tuple[bool, ...] | None = None
+        self._certain: tuple[bool, ...] = ()
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """One call of the model with hooks that are gone when it returns."""
@@ -37,11 +38,16 @@ class HookStream(Stream):
                 called(self.model, inputs)
             seen.states()
             self._branches = seen.branches()
-        with self._hooked.recording() as seen, self._hooked.shifting(shifts or {}, branches=self._branches):
+            self._certain = tuple(map(any, zip(self._branches, seen.chained(), strict=True)))
+        with self._hooked.recording() as seen, self._hooked.shifting(shifts or {}, self._branches):
             logits = logits_of(called(self.model, inputs))
         states, last = seen.states(), seen.outputs[-1]
-        deepest = states[-1] + last if self._branches else last
+        deepest = states[-1] + last if all(self._branches) else last
         return Pass((*states, deepest), (*states, last), logits)
+
+    def certain(self, layer: int) -> bool:
+        """Not where a block neither adds to the stream nor returns it: something else reads the state, perhaps before."""
+        return layer >= len(self._certain) or self._certain[layer]
 
 
 def find_stream(model: nn.Module, blocks: str | Sequence[str] | None = None, read: Read = "auto") -> Stream:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.errors import ModelMismatch
-from creditscope.hooks import HookedBlocks, first_tensor
+from creditscope.hooks import HookedBlocks, Seen, first_tensor, residual
 from creditscope.stream import Pass, Read, Shifts, StagedStream, Stream, block_lists, called, logits_of
 
 
@@ -66,26 +66,32 @@ class HiddenStream(Stream):
 
     def __init__(self, model: nn.Module, read: Read, blocks: Sequence[nn.Module]) -> None:
         super().__init__(model, read)
-        self._hooked = HookedBlocks(blocks)
-        self._branches: bool | None = None
+        self._hooked = HookedBlocks(model, blocks)
+        self._branches: tuple[bool, ...] | None = None
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
-        """The states as the model gives them; shifts enter through its blocks, which are residual by contract.
-
-        A model whose blocks return the next state all the same is taken at its word: its shifts enter once.
-        """
+        """The states as the model gives them; shifts enter through its blocks."""
         if shifts and self._branches is None:
             with torch.no_grad(), self._hooked.recording() as seen:
                 hiddens = self._answer(inputs)[1]
-            seen.complete()
-            self._branches = not all(map(torch.equal, seen.outputs, hiddens[1:]))
-        with (
-            self._hooked.recording() as seen,
-            self._hooked.shifting(shifts or {}, branches=self._branches is not False),
-        ):
+            self._branches = self._kinds(seen, hiddens)
+        with self._hooked.recording() as seen, self._hooked.shifting(shifts or {}, self._branches or ()):
             logits, hiddens = self._answer(inputs)
         seen.unchanged()
         return Pass(hiddens, hiddens, logits)
+
+    def _kinds(self, seen: Seen, hiddens: tuple[Tensor, ...]) -> tuple[bool, ...]:
+        """Which blocks are residual, as the contract says; the others must at least read the states themselves."""
+        seen.complete()
+        kinds = tuple(map(residual, hiddens, seen.outputs, hiddens[1:]))
+        for index, (branch, entered, state) in enumerate(zip(kinds, seen.inputs, hiddens, strict=False)):
+            if not branch and entered is not state:
+                raise ModelMismatch(
+                    f"Block {index} of {type(self.model).__name__} neither reads h_{index} itself nor adds to it: "
+                    f"h_{index + 1} is not h_{index} + block(h_{index}).\n"
+                    "What a change of the state would do cannot be seen. Pass blocks= the path of its block list."
+                )
+        return kinds
 
     def _answer(self, inputs: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
         answer = called(self.model, inputs, return_hidden=True)

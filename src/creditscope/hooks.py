@@ -39,10 +39,16 @@ class Seen:
             if state._version != version:
                 raise changed_in_place(what)
 
-    def branches(self) -> bool:
-        """Whether input + output of every block but the last equals the next input, and output alone does not."""
+    def branches(self) -> tuple[bool, ...]:
+        """For each block whether input + output, and not output alone, is the next input; the last as all others."""
         self.complete()
-        return bool(self.inputs[1:]) and all(map(residual, self.inputs, self.outputs, self.inputs[1:]))
+        known = tuple(map(residual, self.inputs, self.outputs, self.inputs[1:]))
+        return (*known, bool(known) and all(known))
+
+    def chained(self) -> tuple[bool, ...]:
+        """For each block whether its output alone is the next input; the last as all others."""
+        known = tuple(map(torch.equal, self.outputs, self.inputs[1:]))
+        return (*known, all(known))
 
     def complete(self) -> None:
         """Refuse blocks that did not run exactly once, one after the other."""
@@ -57,9 +63,10 @@ class Seen:
 
 
 class HookedBlocks:
-    """Forward hooks on a list of blocks, present only inside the two context managers."""
+    """Forward hooks on a list of a model's blocks, present only inside the two context managers."""
 
-    def __init__(self, blocks: Sequence[nn.Module]) -> None:
+    def __init__(self, model: nn.Module, blocks: Sequence[nn.Module]) -> None:
+        self._model = model
         self._blocks = list(blocks)
         self._names = [f"{index} ({type(block).__name__})" for index, block in enumerate(self._blocks)]
 
@@ -97,24 +104,33 @@ class HookedBlocks:
         return before, after
 
     @contextmanager
-    def shifting(self, shifts: Mapping[int, Tensor], *, branches: bool) -> Iterator[None]:
+    def shifting(self, shifts: Mapping[int, Tensor], branches: Sequence[bool]) -> Iterator[None]:
         """Add shifts[l] to h_l.
 
-        Blocks that return the next state get it at their input. Residual branches get it at input and output, because
-        the stream passes them by: h + f(h + δ) + δ. The shift of h_L is added to what the last block returns.
+        Residual branches get it at input and output, because the stream passes them by: h + f(h + δ) + δ. Before other
+        blocks it is written into the state, so that whatever else the model still does with it, a shortcut, sees it too.
+        The shift of h_L is added to what the last block returns.
         """
         deepest = len(self._blocks)
+        own = {tensor.untyped_storage().data_ptr() for tensor in (*self._model.parameters(), *self._model.buffers())}
         with ExitStack() as stack:
             for index, shift in shifts.items():
                 if index < deepest:
-                    stack.callback(self._shift_input(index, shift))
-                if index == deepest or branches:
+                    stack.callback(self._shift_input(index, shift, None if branches[index] else own))
+                if index == deepest or branches[index]:
                     stack.callback(self._shift_output(min(index, deepest - 1), shift))
             yield
 
-    def _shift_input(self, index: int, shift: Tensor) -> Callable[[], None]:
+    def _shift_input(self, index: int, shift: Tensor, own: set[int] | None) -> Callable[[], None]:
+        def moved(state: Tensor) -> Tensor:
+            shared = own is None or state._is_view() or state.untyped_storage().data_ptr() in own
+            if shared or torch.is_grad_enabled():
+                return state + shift
+            state.data.add_(shift)
+            return state
+
         def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return _entering(args, kwargs, lambda state: state + shift, self._names[index])[:2]
+            return _entering(args, kwargs, moved, self._names[index])[:2]
 
         return self._blocks[index].register_forward_pre_hook(before, with_kwargs=True).remove
 

@@ -38,6 +38,10 @@ class Stream(ABC):
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """One forward pass, with `shifts[l]` added to h_l on the way."""
 
+    def certain(self, layer: int) -> bool:
+        """Whether a shift of h_layer reaches everything that the model does with it."""
+        return True
+
     def onward(self, layer: int, state: Tensor) -> Tensor | None:
         """Logits from h_layer = state on, without what lies below; None where the model can only be run whole."""
         return None
