@@ -16,13 +16,14 @@ def exact_cosines(credit: Tensor, gradient: Tensor) -> Tensor:
     Each vector is first divided by its largest |entry|: 1e-30 squared would underflow in float32.
     """
     a, g = _scaled(credit), _scaled(gradient)
-    return (a * g).sum(-1) / (a.norm(dim=-1) * g.norm(dim=-1))
+    cosines: Tensor = (a * g).sum(-1) / (a.norm(dim=-1) * g.norm(dim=-1))
+    return cosines
 
 
 def clamped_cosines(credit: Tensor, gradient: Tensor, eps: float = EPS) -> Tensor:
     """⟨a, g⟩ / (max(‖a‖, eps)·max(‖g‖, eps)) per row: what the usual tool prints."""
     a, g = credit.double(), gradient.double()
-    norms = a.norm(dim=-1).clamp_min(eps) * g.norm(dim=-1).clamp_min(eps)
+    norms: Tensor = a.norm(dim=-1).clamp_min(eps) * g.norm(dim=-1).clamp_min(eps)
     return (a * g).sum(-1) / norms
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,16 +18,20 @@ from torch import Tensor, nn
 from creditscope import __version__
 from creditscope.adapters import Read, Stream, find_stream
 from creditscope.batch import Batch
-from creditscope.diagnostics import diagnostics, examine_all
+from creditscope.credit_measures import credit_measures
+from creditscope.diagnostics import diagnostics, examine, examine_all
 from creditscope.diagnostics.reference import reference_gain
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.evidence import Evidence, Ledger, non_finite
 from creditscope.guards import PROBE_IMAGES, check_deterministic, check_gradient, first_images, undisturbed
 from creditscope.incoming import check_labels, checked_accuracies, checked_batches
+from creditscope.probes.label_leak import Answers
+from creditscope.probes.probing import Probing
+from creditscope.probes.source import CreditFunction
 from creditscope.records import Provenance, Report, Subject
 from creditscope.registry import unknown
-from creditscope.trace import LossFunction, Trace, capture, cross_entropy
-from creditscope.verdict import Measurement, judge, profile
+from creditscope.trace import CreditSource, LossFunction, Trace, capture, cross_entropy
+from creditscope.verdict import Finding, Measurement, Status, judge, profile
 
 Accuracy = float | Sequence[float]
 
@@ -46,6 +50,10 @@ def audit(
     name: str = "",
     notes: str = "",
     check_gradient: bool = True,
+    credit: CreditSource | CreditFunction | None = None,
+    credit_local: bool | None = None,
+    predict: Answers | None = None,
+    initial: nn.Module | Mapping[str, Tensor] | None = None,
 ) -> Report:
     """Audit a trained network; the model comes back exactly as it was given.
 
@@ -58,17 +66,21 @@ def audit(
     loss_fn           (logits, labels) -> one loss per sample, for other tasks than classification
     read              which vector stands for a state with tokens: "auto", "first", "mean", "all" or an index
     check_gradient    compare the backward pass with a finite difference first
+    credit            checkpoint.credit(), or any function Batch -> [a_0..a_L]: Γ, ρ, nudging and D5 to D9
+    credit_local      False if the function is meant to carry credit through the weights above; D9 then does not judge
+    predict           Batch -> logits, for a method with an inference phase: its answers must not know the labels (D8)
+    initial           the network, or its state_dict(), before training: gives the drift of the weights
     """
     chosen, limits = profile(protocol), _limits(thresholds)
     trained = checked_accuracies(accuracy, "accuracy")
     control = checked_accuracies(control_accuracy, "control_accuracy")
     stream = find_stream(model, blocks, read)
-    ledger = Ledger(stream)
+    ledger, probing = Ledger(stream), Probing(stream, blocks, credit, credit_local, predict)
     guards: dict[str, str] = {}
-    with undisturbed(model):
-        for trace in traces(stream, batches, loss_fn, check_gradient, guards):
+    with undisturbed(model), probing.prepared():
+        for trace in traces(stream, batches, loss_fn, check_gradient, guards, probing.add):
             ledger.add(trace)
-    evidence = ledger.evidence()
+        evidence = probing.completed(ledger.evidence(), loss_fn or cross_entropy, initial)
     images = None
     if trained is None and ledger.accuracy is not None:
         trained, images = (ledger.accuracy,), ledger.predictions
@@ -79,14 +91,14 @@ def audit(
         accuracy_images=images,
         non_finite={**evidence.non_finite, "weights": bad_weights(model)},
     )
-    findings = examine_all(evidence, chosen.variants, limits)
+    evidence, findings = _examined(evidence, chosen.variants, limits)
     return Report(
         subject=_subject(model, evidence, name, notes),
         protocol=protocol,
         accuracy=trained,
         control_accuracy=control,
         findings=findings,
-        measures=_measures(evidence),
+        measures=_measures(evidence) | credit_measures(evidence),
         verdict=judge(chosen, findings),
         provenance=_provenance(model, evidence, stream, guards),
     )
@@ -98,8 +110,12 @@ def traces(
     loss_fn: LossFunction | None,
     gradient_check: bool,
     guards: dict[str, str],
+    beside: Callable[[Batch, Trace], None] = lambda batch, trace: None,
 ) -> Iterator[Trace]:
-    """One trace per batch; the guards look at the first images before anything is measured."""
+    """One trace per batch; the guards look at the first images before anything is measured.
+
+    `beside` sees every batch with its trace, and is the only one to do so: the batch is let go afterwards.
+    """
     classes = 0
     for index, batch in enumerate(checked_batches(batches, stream.model)):
         if index == 0:
@@ -114,7 +130,21 @@ def traces(
             guards["gradient"] = checked
         with explained(stream.model, batch):
             trace = capture(stream, batch, loss_fn or cross_entropy)
+        beside(batch, trace)
         yield trace
+
+
+def _examined(
+    evidence: Evidence, variants: Mapping[str, str], limits: Mapping[str, float]
+) -> tuple[Evidence, dict[str, Finding]]:
+    """The findings, once it is known whether the reference has collapsed: that gates the cosines with it."""
+    reference = examine(diagnostics[variants.get("D2", "D2")], evidence, limits.get("D2"))
+    collapsed = reference.status is Status.FIRES and reference.cause == "collapsed"
+    evidence = replace(evidence, collapsed=collapsed)
+    credit = evidence.credit
+    if credit is not None and credit.backprop is not None and credit.backprop.precision == "single":
+        variants = {**variants, "D9": "D9:single"}
+    return evidence, examine_all(evidence, variants, limits)
 
 
 @contextmanager

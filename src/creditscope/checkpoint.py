@@ -16,6 +16,7 @@ from creditscope.files import whole
 from creditscope.methods.rule import BoundRule, CreditRule, Feedback
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records import RunRecord
+from creditscope.trace import CreditSource, NoCredit
 
 WEIGHTS, RECORD = "weights.safetensors", "record.json"
 
@@ -34,12 +35,15 @@ class Checkpoint:
     example: Batch
     missing: tuple[str, ...] = ()
 
-    def credit(self) -> BoundRule | None:
-        """The credit that trained this network, as `audit(..., credit=)` takes it; None if it cannot be had again.
+    def credit(self) -> CreditSource:
+        """The credit that trained this network, as `audit(..., credit=)` takes it; `NoCredit` if it is lost.
 
         Feedback drawn anew would give other credit than the one that trained the network, so there is none then.
         """
-        return None if self.missing else BoundRule(self.rule, self.network, self.feedback, self.example)
+        if not self.missing:
+            return BoundRule(self.rule, self.network, self.feedback, self.example)
+        more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
+        return NoCredit(f"the checkpoint does not hold {self.missing[0]}{more}")
 
     def save(self, folder: Path | str) -> Path:
         """Write the folder; the record comes last, so its presence means that all is there."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from creditscope.adapters import Stream
 from creditscope.credit_evidence import CreditEvidence, LabelLeak, Layers
 from creditscope.trace import Trace
+from creditscope.verdict import NO_CREDIT
 
 SAFE = (1e-15, 1e15)  # norms whose float32 squares are exact enough
 GROUP = 128  # images whose mean gradient makes one direction of D4; also the batch size of the published floor
@@ -44,7 +45,7 @@ class Evidence:
     accuracy_images: int | None = None  # test images behind one accuracy, if known
     matched_seeds: bool = True
     credit: CreditEvidence | None = None
-    credit_missing: str = "no credit was given"  # why `credit` is None
+    credit_missing: str = NO_CREDIT  # why `credit` is None
     leak: LabelLeak | None = None
     weight_drift: Layers | None = None  # of embedding, blocks and read-out
     collapsed: bool = False  # D2 fires as collapsed: cosines with the reference mean nothing

@@ -135,10 +135,24 @@ class CreditSource(ABC):
         """The signals of several redrawn sources for one batch; overridden where they can share a forward pass."""
         return (source.signals(batch) for source in fresh)
 
-    def residual(self, batch: Batch) -> Tensor | None:
-        """How far a learned stand-in is from what it stands for, (layers, samples); None if there is none."""
+    def residual(self, batch: Batch, generator: torch.Generator) -> Tensor | None:
+        """How far a learned stand-in is from what it stands for, one number for the batch; None if there is none."""
         return None
 
     def answers(self, batch: Batch) -> Tensor | None:
         """Logits of a method with an inference phase of its own; None if the network itself answers."""
         return None
+
+
+@dataclass(frozen=True)
+class NoCredit(CreditSource):
+    """A rule whose credit cannot be had again, and the reason: reported as not available, never measured."""
+
+    missing: str
+
+    def signals(self, batch: Batch) -> tuple[Tensor, ...]:
+        """Refused: any signal would be another than the one that trained the network."""
+        raise InvalidInput(
+            f"There is no credit: {self.missing}.\n"
+            "Signals made up in its place would be compared as if they had trained the network. Train it again."
+        )

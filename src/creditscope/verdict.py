@@ -33,6 +33,9 @@ class Measurement:
     note: str = ""
 
 
+NO_CREDIT = "no credit was given"  # why every question about credit is skipped in an audit without any
+
+
 @dataclass(frozen=True, slots=True)
 class Missing:
     """A diagnostic without its evidence, or with a number that must not be judged."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -116,6 +117,11 @@ class LocalRule(CreditRule):
         """Forward, signals, one backward through all the pieces at once."""
         seen = forward_in_pieces(network, batch, scope)
         return self.update(network, seen, self.signals(network, feedback, seen), scope)
+
+    def redraws(self, network: StagedNetwork, drawn: Iterable[Feedback], batch: Batch) -> Iterator[tuple[Tensor, ...]]:
+        """One forward pass for all of them."""
+        seen = forward_in_pieces(network, batch, Scope(trained=frozenset()))
+        return (self.signals(network, feedback, seen) for feedback in drawn)
 
     def update(self, network: StagedNetwork, seen: LocalPass, signals: tuple[Tensor, ...], scope: Scope) -> Credit:
         """The vector-Jacobian products of all stages with their normalised credit."""

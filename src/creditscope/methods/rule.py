@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -120,6 +120,16 @@ class CreditRule(ABC):
         """A sentence that stops the run as diverged, from an epoch's mean auxiliary losses; None to go on."""
         return None
 
+    def redraws(self, network: StagedNetwork, drawn: Iterable[Feedback], batch: Batch) -> Iterator[tuple[Tensor, ...]]:
+        """a_0..a_L of one batch under each of several feedbacks; overridden where they can share a forward pass."""
+        return (self.credit(network, feedback, batch).signals for feedback in drawn)
+
+    def residual(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, generator: torch.Generator
+    ) -> Tensor | None:
+        """How far an auxiliary network is from what it stands for, one number for the batch; None without one."""
+        return None
+
     def exact_layers(self, depth: int) -> frozenset[int]:
         """Layers whose credit is the gradient by construction."""
         return frozenset()
@@ -160,3 +170,12 @@ class BoundRule(CreditSource):
         fresh = self.rule.feedback(self.network, self.example, generator)
         device = next(iter(self.feedback.tensors.values())).device
         return BoundRule(self.rule, self.network, fresh.to(device), self.example)
+
+    def redraws(self, batch: Batch, fresh: Sequence[CreditSource]) -> Iterator[tuple[Tensor, ...]]:
+        """The signals under several feedbacks, as cheap as the rule can make them."""
+        drawn = (source.feedback for source in fresh if isinstance(source, BoundRule))
+        return self.rule.innermost.redraws(self.network, drawn, batch)
+
+    def residual(self, batch: Batch, generator: torch.Generator) -> Tensor | None:
+        """The bridge residual of a rule that learns its credit."""
+        return self.rule.innermost.residual(self.network, self.feedback, batch, generator)

@@ -22,9 +22,12 @@ HEADINGS = {
     "rho_absolute": "ρ absolute",
     "nudge": "nudge",
     "nudge_absolute": "nudge abs.",
+    "rho_absolute_bp": "ρ abs. of BP",
+    "weight_drift": "drift of W",
 }
-ELSEWHERE = ("gradient_norm", "D3")  # D2 shows the gradient norm; D3's numbers are per seed, not per layer
-GATED = ("gamma", "gamma_clamped", "D6")  # cosines with the reference gradient
+# D2 shows the gradient norm; D3's numbers are per seed; D6 speaks of the nulls, D7 and D9 name their worst layer.
+ELSEWHERE = ("gradient_norm", "D3", "gamma_null", "gamma_random", "D7", "D9")
+GATED = ("gamma", "gamma_clamped", "gamma_clamped_mean", "D6")  # cosines with the reference gradient
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from creditscope.records import Report
-from creditscope.verdict import PROFILES, Status
+from creditscope.verdict import NO_CREDIT, PROFILES, Finding, Status
 
 Item = tuple[str, str]  # a mark and its sentence
 
@@ -13,6 +13,11 @@ Item = tuple[str, str]  # a mark and its sentence
 def judged(report: Report) -> tuple[str, ...]:
     """The codes that can fail a network under the report's protocol."""
     return PROFILES[report.protocol].codes if report.protocol in PROFILES else ()
+
+
+def asked(report: Report) -> list[Finding]:
+    """The findings of an audit; where no credit was given, without the questions about it."""
+    return [finding for finding in report.findings.values() if finding.note != NO_CREDIT]
 
 
 def advisory(report: Report, code: str) -> bool:
@@ -60,7 +65,7 @@ def _unsaid(report: Report) -> Iterator[str]:
         yield "The blocks do more than frozen random ones. Whether they do as much as backprop's was not measured."
     if report.accuracy is not None and len(report.accuracy) == 1:
         yield "One accuracy was given or measured: other seeds may come out differently."
-    skipped = [finding for finding in report.findings.values() if finding.status is Status.SKIPPED]
+    skipped = [finding for finding in asked(report) if finding.status is Status.SKIPPED]
     for title, numbered in (("Not measured", False), ("Shown but not judged", True)):
         names = [f"{f.code} {f.title.lower()}" for f in skipped if (f.measurement is not None) == numbered]
         if names:

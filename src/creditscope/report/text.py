@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from creditscope.records import Report
 from creditscope.report.layers import Column, collapsed, columns, scale_bars
 from creditscope.report.numbers import accuracy, distance, interval, limit, number, value
-from creditscope.report.reading import advisory, left_open, not_meant, remedies
+from creditscope.report.reading import advisory, asked, left_open, not_meant, remedies
 from creditscope.verdict import Finding, Status
 
 Paint = Callable[[str, str], str]
@@ -137,7 +137,7 @@ def _column_width(column: Column) -> int:
 
 def _flags(report: Report, width: int, paint: Paint) -> str:
     """One line per diagnostic: status, value, limit and the distance to it; its note beside it or below."""
-    findings = list(report.findings.values())
+    findings = asked(report)
     rows = list(_aligned([_row(finding) for finding in findings]))
     used = len("  ".join(rows[0])) if rows else 0
     narrow = used > width  # the distances then move into the notes

@@ -1,0 +1,35 @@
+"""How do numbers per layer become one number?  Layer 0 apart, exact layers left out, nothing hidden."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from statistics import fmean, stdev
+
+
+def mean(values: Sequence[float]) -> float:
+    """The plain mean; NaN of nothing, and NaN if any value is."""
+    return fmean(values) if values else math.nan
+
+
+def inexact(values: Sequence[float], exact: Collection[int]) -> list[float]:
+    """The layers whose credit is not the gradient by construction."""
+    return [value for layer, value in enumerate(values) if layer not in exact]
+
+
+def deep(values: Sequence[float], exact: Collection[int] = ()) -> list[float]:
+    """Layers 1..L without the exact ones; all of 1..L if every one is exact."""
+    return [value for layer, value in enumerate(values) if layer and layer not in exact] or list(values[1:])
+
+
+def deep_mean(values: Sequence[float], exact: Collection[int] = ()) -> float:
+    """Mean over the deep layers."""
+    return mean(deep(values, exact))
+
+
+def standing(value: float, draws: Sequence[float]) -> float:
+    """z = (value - mean)/std of the draws (ddof 1); NaN where the draws do not spread."""
+    if len(draws) < 2 or not all(map(math.isfinite, draws)):
+        return math.nan
+    spread = stdev(draws)
+    return (value - fmean(draws)) / spread if spread > 0 else math.nan

@@ -1,0 +1,64 @@
+"""D5: does more than one layer carry the average alignment?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from creditscope.aggregation import inexact, mean, standing
+from creditscope.diagnostics import diagnostic
+from creditscope.diagnostics.content import FLOOR, GATED
+from creditscope.verdict import Limit, Measurement, Missing
+
+if TYPE_CHECKING:
+    from creditscope.credit_evidence import CreditEvidence
+    from creditscope.evidence import Evidence
+
+FEWEST = 3
+
+
+@diagnostic(
+    "D5",
+    title="Aggregation",
+    limit=Limit(
+        at=1 / 3,
+        fires="below",
+        unit="absolute",
+        because="the published DFA profile has -0.05; DFA with a penalty has 0.84 to 0.90, FA 0.79, backprop 1",
+    ),
+    means="One layer, mostly the embedding's, makes up the average Γ. Without it hardly anything is left: the average "
+    "speaks of that layer and says nothing about depth.",
+    does_not_mean="It does not say that the deep layers are badly aligned for every network or epoch, nor that the one "
+    "aligned layer is useless. An even profile can still be even at a low level: see D6.",
+    do="Print Γ per layer. If one number is needed, print layer 0 and the mean over the deep layers apart.",
+)
+def aggregation(evidence: Evidence) -> Measurement | Missing:
+    """What survives of the mean alignment when its best layer is removed.
+
+    R = mean of Γ_l without the largest / mean of all Γ_l,   exact layers left out
+    """
+    credit = evidence.credit
+    if credit is None:
+        return Missing(evidence.credit_missing)
+    gammas = inexact(credit.alignment.exact, credit.exact)
+    if not gammas:
+        return Missing("the credit is the gradient by construction, at every layer")
+    if len(gammas) < FEWEST:
+        return Missing(f"needs {FEWEST} layers whose credit is not exact, there are {len(gammas)}")
+    overall = mean(gammas)
+    if overall <= 0:
+        return Missing(f"the mean of Γ over the layers is {overall:.3g}: there is no alignment to be carried")
+    z = _standing(credit)
+    if z < FLOOR:
+        return Missing(f"the mean of Γ over the layers, {overall:.3g}, lies inside its null (z = {z:.1f})")
+    best = max(range(len(gammas)), key=gammas.__getitem__)
+    rest = mean(gammas[:best] + gammas[best + 1 :])
+    measured = Measurement(rest / overall, note=f"mean Γ {overall:.3g}, without its largest layer {rest:.3g}")
+    return Missing(GATED, measured) if evidence.collapsed else measured
+
+
+def _standing(credit: CreditEvidence) -> float:
+    """z of the mean over all layers against its null; NaN without one."""
+    if credit.null is None:
+        return float("nan")
+    draws = [mean(inexact(draw, credit.exact)) for draw in credit.null.draws]
+    return standing(mean(inexact(credit.null.own, credit.exact)), draws)

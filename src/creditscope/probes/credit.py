@@ -1,0 +1,74 @@
+"""Everything about one credit signal: Γ over all images as they pass, the probes over the first 1,024."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from creditscope.adapters import Stream
+from creditscope.alignment import AlignmentLedger
+from creditscope.batch import Batch
+from creditscope.credit_evidence import CreditEvidence
+from creditscope.guards import first_images
+from creditscope.probes.hidden_backprop import hidden_backprop
+from creditscope.probes.images import PROBE_IMAGES, Piece
+from creditscope.probes.moves import moved
+from creditscope.probes.nulls import null
+from creditscope.probes.precision import precision
+from creditscope.probes.source import checked_signals
+from creditscope.trace import CreditSource, LossFunction, Trace
+
+
+class CreditLedger:
+    """Adds up alignment batch by batch and keeps copies of the images that the probes will look at."""
+
+    def __init__(self, stream: Stream, source: CreditSource) -> None:
+        self._stream, self._source = stream, source
+        self._aligned = AlignmentLedger()
+        self._pieces: list[Piece] = []
+        self._room = PROBE_IMAGES
+
+    def add(self, batch: Batch, trace: Trace) -> None:
+        """The credit of one batch beside its gradients."""
+        signals = checked_signals(self._source, batch, trace.hiddens)
+        credit, gradients = ([self._stream.vectors(t) for t in side] for side in (signals, trace.gradients))
+        self._aligned.add(credit, gradients, batch_size=len(batch.labels))
+        if self._room > 0:
+            count = min(self._room, len(batch.labels))
+            few, kept = first_images(batch, count), slice(count)
+            self._pieces.append(Piece(few, _copies(credit, kept), _copies(gradients, kept)))
+            self._room -= count
+
+    @property
+    def batches(self) -> list[Batch]:
+        """The probe images."""
+        return [piece.batch for piece in self._pieces]
+
+    def evidence(
+        self, blocks: Sequence[nn.Module], loss_fn: LossFunction, generator: torch.Generator
+    ) -> CreditEvidence:
+        """All probes, one after the other."""
+        stream, source, pieces = self._stream, self._source, self._pieces
+        return CreditEvidence(
+            alignment=self._aligned.alignment(),
+            exact=source.exact,
+            local=source.local,
+            images=sum(map(len, pieces)),
+            null=null(stream, source, pieces, generator),
+            moves=moved(stream, pieces, loss_fn, generator),
+            precision=precision(stream, pieces, loss_fn),
+            backprop=hidden_backprop(stream, source, blocks, pieces[0].batch, loss_fn=loss_fn, generator=generator),
+            residual=_residual(source, self.batches, generator),
+        )
+
+
+def _copies(vectors: Sequence[Tensor], kept: slice) -> tuple[Tensor, ...]:
+    return tuple(tensor[kept].clone() for tensor in vectors)
+
+
+def _residual(source: CreditSource, batches: Sequence[Batch], generator: torch.Generator) -> float | None:
+    """Mean over the batches of what the source calls its residual."""
+    parts = [found for batch in batches if (found := source.residual(batch, generator)) is not None]
+    return torch.stack(parts).double().mean().item() if parts else None

@@ -1,0 +1,78 @@
+"""Which images do the probes look at, and how is a state moved there?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from creditscope.adapters import Stream
+from creditscope.batch import Batch, each_tensor
+from creditscope.trace import LossFunction, per_sample
+
+PROBE_IMAGES = 1024  # whatever costs more than one pass looks at the first of them
+ROWS = 1024  # copies of a batch that are run at once never make more rows than this, if one copy does not
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A batch of the probe images, with the vectors of credit and gradient that stand for its states."""
+
+    batch: Batch
+    credit: tuple[Tensor, ...]
+    gradients: tuple[Tensor, ...]
+
+    def __len__(self) -> int:
+        return len(self.batch.labels)
+
+
+def raised(stream: Stream, vectors: Tensor, state: Tensor) -> Tensor:
+    """A change of the state whose reading is `vectors`: at the token that is read, or the same everywhere.
+
+    Reading is linear with R Rᵀ = c·I, so that Rᵀ/c undoes it.
+    """
+    if state.dim() == 2:
+        return vectors
+    with torch.enable_grad():
+        root = torch.zeros_like(state).requires_grad_()
+        (back,) = torch.autograd.grad(stream.vectors(root), root, vectors)
+    again = stream.vectors(back).double()
+    scale = (again * vectors).sum() / vectors.double().square().sum()
+    return back / torch.where(scale > 0, scale, 1.0).to(back.dtype)
+
+
+def losses_from(
+    stream: Stream, batch: Batch, layer: int, state: Tensor, moves: Tensor, loss_fn: LossFunction
+) -> Tensor:
+    """Each sample's loss after h_layer of every copy moved: moves (copies, N, ...) -> (copies, N)."""
+    copies, count = moves.shape[:2]
+    repeated = state.expand(copies, *state.shape).flatten(0, 1)
+    shift = raised(stream, moves.flatten(0, 1), repeated)
+    with torch.no_grad():
+        logits = stream.onward(layer, repeated + shift)
+        if logits is None:
+            logits = stream.run(each_tensor(batch.inputs, lambda x: _again(x, copies, count)), {layer: shift}).logits
+        losses = per_sample(loss_fn, logits, _again(batch.labels, copies, count))
+    return totals(losses).view(copies, count)
+
+
+def totals(losses: Tensor) -> Tensor:
+    """One loss per sample, where the loss function gives one per position."""
+    return losses if losses.dim() == 1 else losses.flatten(1).sum(1)
+
+
+def per_image(values: Tensor, like: Tensor) -> Tensor:
+    """One value per sample, in a shape that broadcasts with `like`."""
+    return values.view(-1, *[1] * (like.dim() - 1))
+
+
+def sizes(vectors: Tensor) -> Tensor:
+    """‖·‖₂ of each sample in float64."""
+    norms: Tensor = torch.linalg.vector_norm(vectors.flatten(1), dim=1, dtype=torch.float64)
+    return norms
+
+
+def _again(tensor: Tensor, copies: int, count: int) -> Tensor:
+    """Copies of whatever has the batch axis."""
+    return tensor.repeat(copies, *[1] * (tensor.dim() - 1)) if tensor.dim() and len(tensor) == count else tensor

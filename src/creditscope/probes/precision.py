@@ -1,0 +1,45 @@
+"""Precision: is the gradient the one that float64 would give?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from creditscope.adapters import Stream
+from creditscope.alignment import exact_cosines
+from creditscope.credit_evidence import Precision
+from creditscope.guards import as_float64, in_float64
+from creditscope.probes.images import Piece
+from creditscope.trace import LossFunction, capture
+
+
+def precision(stream: Stream, pieces: Sequence[Piece], loss_fn: LossFunction) -> Precision:
+    """Median over images of cos(g, g in float64) per layer, from the same weights and inputs.
+
+    A gradient that rounding made zero while float64 has one counts as cosine 0: its direction is lost.
+    """
+    dtype = str(pieces[0].gradients[0].dtype).removeprefix("torch.")
+    found: list[list[Tensor]] = [[] for _ in pieces[0].gradients]
+    try:
+        with in_float64(stream.model):
+            for piece in pieces:
+                trace = capture(stream, as_float64(piece.batch), loss_fn)
+                for layer, gradient in enumerate(trace.gradients):
+                    found[layer].append(_agreement(piece.gradients[layer], stream.vectors(gradient)).cpu())
+    except (RuntimeError, TypeError) as error:
+        return Precision((), dtype, f"the model cannot be run in float64 ({str(error).splitlines()[0]})")
+    return Precision(tuple(_median(torch.cat(cosines)) for cosines in found), dtype)
+
+
+def _agreement(own: Tensor, wide: Tensor) -> Tensor:
+    """cos(g, g in float64) per row, 0 where only float64 has a gradient, NaN where neither has one."""
+    cosines = exact_cosines(own, wide)
+    lost = (own == 0).all(-1) & (wide != 0).any(-1)
+    return torch.where(lost, 0.0, cosines).flatten()
+
+
+def _median(cosines: Tensor) -> float:
+    """Over the images that have a gradient; NaN if none has, or if one is not a number."""
+    return cosines.nanmedian().item()

@@ -1,0 +1,92 @@
+"""What does an audit ask the network itself, besides the traces?  Nothing at all without credit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from creditscope.adapters import Stream, named_blocks
+from creditscope.batch import Batch
+from creditscope.errors import InvalidInput
+from creditscope.evidence import Evidence
+from creditscope.guards import first_images
+from creditscope.probes.credit import CreditLedger
+from creditscope.probes.images import PROBE_IMAGES
+from creditscope.probes.label_leak import Answers, answers_of, label_leak
+from creditscope.probes.source import credit_source, own_gradients
+from creditscope.probes.weight_drift import weight_drift
+from creditscope.trace import LossFunction, Trace
+
+SEED = 0  # of the probes' own generator: an audit repeats itself
+
+
+class Probing:
+    """Sees every batch with its trace, keeps what the probes need, and completes the evidence."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        blocks: str | Sequence[str] | None,
+        credit: Any,
+        local: bool | None,
+        predict: Answers | None,
+    ) -> None:
+        if predict is not None and not callable(predict):
+            raise InvalidInput(
+                f"predict is a {type(predict).__name__}, not a function.\n"
+                "The answers of the method cannot be asked for. Pass a function that takes a Batch and returns logits."
+            )
+        self._stream, self._blocks, self._predict = stream, blocks, predict
+        self._source = None if credit is None else credit_source(credit, local)
+        ready = self._source is not None and not self._source.missing
+        self._credit = CreditLedger(stream, self._source) if ready and self._source is not None else None
+        self._images: list[Batch] = []
+
+    @contextmanager
+    def prepared(self) -> Iterator[None]:
+        """Whatever a credit function does to the parameters' .grad is undone."""
+        if self._source is None:
+            yield
+            return
+        with own_gradients(self._stream.model):
+            yield
+
+    def add(self, batch: Batch, trace: Trace) -> None:
+        """One batch, as it passes."""
+        if self._credit is not None:
+            self._credit.add(batch, trace)
+        elif self._predict is not None:
+            room = PROBE_IMAGES - sum(len(seen.labels) for seen in self._images)
+            if room > 0:
+                self._images.append(first_images(batch, min(room, len(batch.labels))))
+
+    def completed(self, evidence: Evidence, loss_fn: LossFunction, initial: Any) -> Evidence:
+        """The evidence with what the probes found."""
+        if self._source is None and self._predict is None and initial is None:
+            return evidence
+        generator = torch.Generator().manual_seed(SEED)
+        modules = self._modules()
+        if initial is not None:
+            evidence = replace(evidence, weight_drift=weight_drift(self._stream.model, initial, modules))
+        if self._source is not None and self._source.missing:
+            evidence = replace(evidence, credit_missing=f"not available: {self._source.missing}")
+        if self._credit is not None:
+            evidence = replace(evidence, credit=self._credit.evidence(modules, loss_fn, generator))
+        images = self._credit.batches if self._credit is not None else self._images
+        if images:
+            answers = answers_of(self._stream, self._source, self._predict)
+            evidence = replace(evidence, leak=label_leak(answers, images, generator))
+        return evidence
+
+    def _modules(self) -> list[nn.Module]:
+        """The modules of the blocks, as the stream was found by them."""
+        model = self._stream.model
+        if self._blocks is not None:
+            return named_blocks(model, self._blocks)
+        listed: Any = model.blocks
+        return list(listed)

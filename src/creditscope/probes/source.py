@@ -1,0 +1,110 @@
+"""Is what came in as credit a credit signal?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from creditscope.batch import Batch
+from creditscope.errors import InvalidInput
+from creditscope.trace import CreditSource
+
+CreditFunction = Callable[[Batch], Sequence[Tensor]]
+
+
+@dataclass(frozen=True)
+class FunctionSource(CreditSource):
+    """A user's own function Batch -> [a_0..a_L]."""
+
+    function: CreditFunction
+    local: bool = True
+
+    def signals(self, batch: Batch) -> tuple[Tensor, ...]:
+        """What the function returns, whatever that is; `checked_signals` looks at it."""
+        return self.function(batch)  # type: ignore[return-value]
+
+
+def credit_source(credit: Any, local: bool | None) -> CreditSource:
+    """A source of ours as it is, a function as a source; `local` is what the user declares."""
+    if isinstance(credit, CreditSource):
+        if local is not None and local != credit.local:
+            raise InvalidInput(
+                f"credit_local={local} contradicts {type(credit).__name__}, which declares local={credit.local}.\n"
+                "D9 would be judged by the wrong promise. Leave credit_local out: it is for functions."
+            )
+        return credit
+    if isinstance(credit, nn.Module) or not callable(credit):
+        raise InvalidInput(
+            f"credit is a {type(credit).__name__}, neither a credit source nor a function.\n"
+            "There is no signal to compare with the gradient. Pass checkpoint.credit(), or a function that takes a "
+            "Batch (inputs, labels) and returns [a_0, ..., a_L]."
+        )
+    return FunctionSource(credit, local is not False)
+
+
+def checked_signals(source: CreditSource, batch: Batch, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """a_0..a_L, once it is certain that there is one per state, of its shape, finite and without a graph."""
+    with torch.enable_grad():
+        given: Any = source.signals(batch)
+    if not isinstance(given, tuple | list) or not all(isinstance(signal, Tensor) for signal in given):
+        inside = f" of {_kinds(given)}" if isinstance(given, tuple | list) else ""
+        raise InvalidInput(
+            f"credit returned a {type(given).__name__}{inside}, not a list of tensors.\n"
+            "It is not clear which credit belongs to which state. Return [a_0, ..., a_L]."
+        )
+    if len(given) != len(states):
+        raise InvalidInput(
+            f"credit returned {len(given)} signals for {len(states)} states h_0 to h_{len(states) - 1}.\n"
+            "Credit would be compared with the gradient of another layer. Return one per state, embedding included."
+        )
+    for layer, (signal, state) in enumerate(zip(given, states, strict=True)):
+        _check_signal(signal, state, layer)
+    return tuple(signal.to(state.device) for signal, state in zip(given, states, strict=True))
+
+
+def _check_signal(signal: Tensor, state: Tensor, layer: int) -> None:
+    if signal.shape != state.shape:
+        raise InvalidInput(
+            f"The credit a_{layer} has shape {tuple(signal.shape)}, but the state h_{layer} has {tuple(state.shape)}.\n"
+            "A cosine would pair unrelated numbers, or broadcast one over all. Return credit of the state's own shape."
+        )
+    if not signal.is_floating_point():
+        raise InvalidInput(
+            f"The credit a_{layer} holds {signal.dtype}, not floating-point numbers.\n"
+            "It was rounded to whole numbers or is something else. Return the signal itself."
+        )
+    if signal.requires_grad:
+        raise InvalidInput(
+            f"The credit a_{layer} requires grad.\n"
+            "It is still part of a graph, which keeps the batch in memory and lets gradients flow into the credit. "
+            "Return a_l.detach()."
+        )
+    if bool(state.isfinite().all()) and not bool(signal.isfinite().all()):
+        raise InvalidInput(
+            f"The credit a_{layer} holds {int((~signal.isfinite()).sum())} numbers that are not finite, while the "
+            f"state h_{layer} is finite.\n"
+            "Every mean over it would be void. Look for an overflow or a division by zero in the credit function."
+        )
+
+
+def _kinds(given: Sequence[Any]) -> str:
+    return ", ".join(dict.fromkeys(type(item).__name__ for item in given)) or "nothing"
+
+
+@contextmanager
+def own_gradients(model: nn.Module) -> Iterator[None]:
+    """A credit function may call backward(): the parameters' .grad come back as they were."""
+    before = [(p, p.grad, None if p.grad is None else p.grad.clone()) for p in model.parameters()]
+    try:
+        yield
+    finally:
+        for parameter, gradient, value in before:
+            if gradient is not None and value is not None and not torch.equal(gradient, value):
+                with torch.no_grad():
+                    gradient.copy_(value)
+            parameter.grad = gradient

@@ -1,0 +1,48 @@
+"""Weight drift: how far has training moved the weights of every stage?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from creditscope.credit_evidence import Layers
+from creditscope.errors import InvalidInput
+
+
+def weight_drift(model: nn.Module, initial: Any, blocks: Sequence[nn.Module]) -> Layers:
+    """‖W - W_init‖_F/‖W_init‖_F of the embedding, of every block, and of the read-out.
+
+    Parameters before the first block's are the embedding's, those after it that belong to no block the read-out's.
+    """
+    given = _state(initial)
+    own = dict(model.named_parameters())
+    missing = [name for name, p in own.items() if name not in given or given[name].shape != p.shape]
+    if missing:
+        raise InvalidInput(
+            f"initial= lacks or misshapes {len(missing)} of the model's {len(own)} parameters: "
+            f"{', '.join(missing[:8])}.\n"
+            "Drift would be that of another network. Pass the model, or its state_dict(), as it was before training."
+        )
+    where = {id(p): index for index, block in enumerate(blocks, 1) for p in block.parameters()}
+    last = len(blocks) + 1
+    stage, changes, sizes = 0, [0.0] * (last + 1), [0.0] * (last + 1)
+    for name, parameter in own.items():
+        stage = where.get(id(parameter), last if stage else 0)
+        start = given[name].detach().to(parameter.device, torch.float64)
+        changes[stage] += (parameter.detach().double() - start).square().sum().item()
+        sizes[stage] += start.square().sum().item()
+    return tuple((a / b) ** 0.5 if b else float("nan") for a, b in zip(changes, sizes, strict=True))
+
+
+def _state(initial: Any) -> Mapping[str, Tensor]:
+    if isinstance(initial, nn.Module):
+        return dict(initial.named_parameters())
+    if isinstance(initial, Mapping) and all(isinstance(value, Tensor) for value in initial.values()):
+        return initial
+    raise InvalidInput(
+        f"initial is a {type(initial).__name__}, neither a network nor its state_dict().\n"
+        "There are no weights to compare with. Pass the network as it was before training."
+    )
