@@ -46,7 +46,7 @@ class HookStream(Stream):
         return Pass((*states, deepest), (*states, last), logits)
 
     def certain(self, layer: int) -> bool:
-        """Not where a block neither adds to the stream nor returns it: something else reads the state, perhaps before."""
+        """Not where a block neither adds to the stream nor returns it: something else reads the state, perhaps first."""
         return layer >= len(self._certain) or self._certain[layer]
 
 

@@ -108,7 +108,7 @@ class HookedBlocks:
         """Add shifts[l] to h_l.
 
         Residual branches get it at input and output, because the stream passes them by: h + f(h + δ) + δ. Before other
-        blocks it is written into the state, so that whatever else the model still does with it, a shortcut, sees it too.
+        blocks it is written into the state, so that what else the model still does with it, a shortcut, sees it too.
         The shift of h_L is added to what the last block returns.
         """
         deepest = len(self._blocks)
