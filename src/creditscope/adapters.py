@@ -46,7 +46,7 @@ class HookStream(Stream):
         return Pass((*states, deepest), (*states, last), logits)
 
     def certain(self, layer: int) -> bool:
-        """Not where a block neither adds to the stream nor returns it: something else reads the state, perhaps first."""
+        """Not where a block neither adds to the stream nor returns it: others read the state too, perhaps before it."""
         return layer >= len(self._certain) or self._certain[layer]
 
 
