@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from creditscope.aggregation import inexact, mean, standing
@@ -53,7 +54,7 @@ def aggregation(evidence: Evidence) -> Measurement | Missing:
     best = max(range(len(gammas)), key=gammas.__getitem__)
     rest = mean(gammas[:best] + gammas[best + 1 :])
     measured = Measurement(rest / overall, note=f"mean Γ {overall:.3g}, without its largest layer {rest:.3g}")
-    return Missing(GATED, measured) if evidence.collapsed else measured
+    return Missing(GATED, replace(measured, cause="gated")) if evidence.collapsed else measured
 
 
 def _standing(credit: CreditEvidence) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
@@ -54,4 +55,4 @@ def content(evidence: Evidence) -> Measurement | Missing:
     if z < -FLOOR:
         note += ": anti-aligned"
     measured = Measurement(z, per_layer=per_layer, note=note)
-    return Missing(GATED, measured) if evidence.collapsed else measured
+    return Missing(GATED, replace(measured, cause="gated")) if evidence.collapsed else measured

@@ -160,8 +160,8 @@ class BoundRule(CreditSource):
         return self.rule.innermost.exact_layers(self.network.depth)
 
     def signals(self, batch: Batch) -> tuple[Tensor, ...]:
-        """a_0..a_L of the rule."""
-        return self.rule.credit(self.network, self.feedback, batch).signals
+        """a_0..a_L of the rule, without the update that it would make of them."""
+        return next(iter(self.rule.innermost.redraws(self.network, [self.feedback], batch)))
 
     def redrawn(self, generator: torch.Generator) -> BoundRule | None:
         """The rule with fresh feedback; None if it has none, or learns it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,8 +10,9 @@ from creditscope.batch import Batch
 from creditscope.checkpoint import Checkpoint
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import InvalidInput
+from creditscope.networks.staged import StagedNetwork
 from creditscope.records import Report, RunRecord
-from creditscope.study.running import read_spec
+from creditscope.study.running import make_network, read_spec
 from creditscope.study.spec import RunSpec
 
 
@@ -26,14 +26,24 @@ def audit_checkpoint(
     """
     spec = read_spec(checkpoint.record, "the checkpoint's record")
     control = tuple(record.accuracy for record in frozen_twins(spec, controls)) or None
-    if "credit" in inspect.signature(audit).parameters:
-        options = {"credit": checkpoint.credit(), **options}
     report = audit(
         checkpoint.network,
         _images(checkpoint, data),
-        **{"name": spec.title, "control_accuracy": control, **options},
+        **{
+            "name": spec.title,
+            "control_accuracy": control,
+            "credit": checkpoint.credit(),
+            "initial": _untrained(checkpoint, spec, data),
+            **options,
+        },
     )
     return report.model_copy(update={"provenance": report.provenance.model_copy(update={"seeds": (spec.seed,)})})
+
+
+def _untrained(checkpoint: Checkpoint, spec: RunSpec, data: Dataset) -> StagedNetwork:
+    """The network as the run began, rebuilt from its seed."""
+    device = next(checkpoint.network.parameters()).device
+    return checkpoint.rule.prepare(make_network(spec, data).to(device), checkpoint.example)
 
 
 def _images(checkpoint: Checkpoint, data: Dataset, size: int = 128) -> Iterator[Batch]:
