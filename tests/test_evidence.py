@@ -274,6 +274,6 @@ def test_the_number_of_tensors_does_not_grow_with_the_number_of_batches() -> Non
     book = Ledger(stream)
     for index, batch in enumerate(cut(images(800), 20)):
         book.add(capture(stream, batch))
-        if index in (9, 39):
+        if index in (9, 39):  # the table of norms has grown once or twice in between
             counts.append(len(list(live_tensors())))
     assert counts[1] <= counts[0]

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ MAY: dict[str, str] = {
     "trace": "adapters batch errors",
     "guards": "adapters batch errors trace",
     "incoming": "adapters batch errors trace",
-    "evidence": "adapters credit_evidence trace verdict",
+    "evidence": "adapters credit_evidence errors trace verdict",
     "diagnostics": "aggregation intervals registry verdict",
     "probes": "adapters alignment batch credit_evidence errors evidence guards trace verdict",
     "networks": "batch errors registry",
@@ -49,7 +50,8 @@ def part(path: Path) -> str:
     return path.relative_to(ROOT).with_suffix("").parts[0]
 
 
-def imported(path: Path) -> Iterator[tuple[str, str]]:
+@cache
+def imported(path: Path) -> list[tuple[str, str]]:
     """Every (part of ours, when) that a file imports."""
 
     def names(node: ast.AST) -> list[str]:
@@ -76,7 +78,7 @@ def imported(path: Path) -> Iterator[tuple[str, str]]:
             yield from ((name.partition(".")[0], when) for name in names(child) if not name.startswith("__"))
             yield from visit(child, inner)
 
-    return visit(ast.parse(path.read_text(encoding="utf-8")), "at once")
+    return list(visit(ast.parse(path.read_text(encoding="utf-8")), "at once"))
 
 
 FILES = sorted(ROOT.rglob("*.py"))

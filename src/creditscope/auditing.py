@@ -80,6 +80,7 @@ def audit(
     with undisturbed(model), probing.prepared():
         for trace in traces(stream, batches, loss_fn, check_gradient, guards, probing.add):
             ledger.add(trace)
+            del trace  # before the next one is made
         evidence = probing.completed(ledger.evidence(), loss_fn or cross_entropy, initial)
     images = None
     if trained is None and ledger.accuracy is not None:
@@ -116,8 +117,8 @@ def traces(
 
     `beside` sees every batch with its trace, and is the only one to do so: the batch is let go afterwards.
     """
-    classes = 0
-    for index, batch in enumerate(checked_batches(batches, stream.model)):
+    classes = index = 0
+    for batch in checked_batches(batches, stream.model):  # enumerate() would hold on to the last one
         if index == 0:
             few = first_images(batch, PROBE_IMAGES)
             with explained(stream.model, batch):
@@ -126,12 +127,15 @@ def traces(
         if loss_fn is None:
             check_labels(batch, classes, index)
         if index == 0:
-            checked = check_gradient(stream, few, loss_fn or cross_entropy) if gradient_check else "switched off"
+            with explained(stream.model, batch):
+                checked = check_gradient(stream, few, loss_fn or cross_entropy) if gradient_check else "switched off"
             guards["gradient"] = checked
         with explained(stream.model, batch):
             trace = capture(stream, batch, loss_fn or cross_entropy)
         beside(batch, trace)
         yield trace
+        del batch, trace
+        index += 1  # noqa: SIM113
 
 
 def _examined(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from creditscope.adapters import Stream
 from creditscope.credit_evidence import CreditEvidence, LabelLeak, Layers
+from creditscope.errors import InvalidInput
 from creditscope.trace import Trace
 from creditscope.verdict import NO_CREDIT
 
@@ -197,6 +198,12 @@ def norm_table(vectors: list[Tensor]) -> Tensor:
 
     On the CPU, where looking is free, float32 numbers are squared in float32 unless that would over- or underflow.
     """
+    positions = [vector[..., 0].numel() // len(vector) for vector in vectors]
+    if len(set(positions)) > 1:
+        raise InvalidInput(
+            f"With read='all' the states have {', '.join(map(str, positions))} positions a sample.\n"
+            "A median over positions would weigh the layers differently. Use read='mean' or 'auto'."
+        )
     if vectors[0].device.type == "cpu" and vectors[0].dtype == torch.float32:
         quick = torch.stack([torch.linalg.vector_norm(vector, dim=-1).flatten() for vector in vectors])
         low, high = quick.aminmax()
