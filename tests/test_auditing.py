@@ -245,6 +245,54 @@ def test_a_stream_that_changes_its_width_has_norms_and_drift_at_every_layer() ->
     assert report.findings["D4"].status in ("pass", "fires")
 
 
+class Words(nn.Module):
+    """Token numbers in, torch's own encoder, a mean over tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(50, WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, 2, 32, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.outlet = nn.Linear(WIDTH, CLASSES)
+        draw(self, 0)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        out: Tensor = self.outlet(self.encoder(self.words(ids)).mean(1))
+        return out
+
+
+def test_token_numbers_with_a_frozen_embedding_have_the_gradients_of_a_free_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    given = [(torch.randint(0, 50, (16, 6), generator=generator), images(16, seed=seed).labels) for seed in range(3)]
+    free, frozen = Words(), Words().requires_grad_(False)
+    with unchanged(frozen):
+        named = audit(frozen, [({"ids": ids}, y) for ids, y in given], blocks="encoder.layers", read="mean")
+    expected = audit(free, given, blocks="encoder.layers", read="mean")
+    assert named.provenance.guards["gradient"].startswith("passed")
+    for code in ("D1", "D2", "D4"):
+        assert named.findings[code].per_layer == pytest.approx(expected.findings[code].per_layer, rel=1e-4)
+
+
+def test_recurrent_layers_that_return_tuples_can_be_audited() -> None:
+    class Recurrent(Tokens):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(nn.LSTM(WIDTH, WIDTH, batch_first=True) for _ in range(2))
+            draw(self, 0)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.inlet(x)
+            for layer in self.layers:
+                h, _ = layer(h)
+            out: Tensor = self.outlet(h[:, -1])
+            return out
+
+    model = Recurrent()
+    with unchanged(model):
+        report = audit(model, batches(2, 16, shape=(4, FEATURES)), blocks="layers", read=-1)
+    assert report.provenance.guards["gradient"].startswith("passed")
+
+
 def test_a_network_without_blocks_has_no_growth_but_a_reference() -> None:
     report = audit(network(depth=0), batches(2, 16), accuracy=0.5, control_accuracy=0.1)
     assert (report.findings["D1"].status, report.findings["D2"].status) == ("skipped", "pass")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -221,9 +222,9 @@ def _provenance(model: nn.Module, evidence: Evidence, stream: Stream, guards: di
 
 @lru_cache(maxsize=1)
 def source_commit() -> str | None:
-    """The commit of the source tree that runs, None for an installed package."""
+    """The commit of the source tree that runs, None for an installed package or without git."""
     root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
+    if not (root / ".git").exists() or shutil.which("git") is None:
         return None
     answer = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     return answer.stdout.strip() or None
