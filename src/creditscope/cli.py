@@ -44,7 +44,7 @@ def _start(
 
 
 def application() -> typer.Typer:
-    """Every command found in the folder `commands`, under one program."""
+    """Every command found in the folder `commands`, under one program; "study run" is the command run of a group."""
     app = typer.Typer(
         name="creditscope",
         no_args_is_help=True,
@@ -54,8 +54,13 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_start)
+    groups = {"": app}
     for name, function in commands.items():
-        app.command(name, no_args_is_help=False)(function)
+        group, _, action = name.rpartition(" ")
+        if group not in groups:
+            groups[group] = typer.Typer(no_args_is_help=True, help=sys.modules[function.__module__].__doc__)
+            app.add_typer(groups[group], name=group)
+        groups[group].command(action, no_args_is_help=False)(function)
     return app
 
 

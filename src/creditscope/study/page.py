@@ -9,9 +9,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from creditscope.report.text import page
 from creditscope.study.claims import Progress
 from creditscope.study.plan import Plan
 from creditscope.study.seeds import Spread
+from creditscope.study.spec import RunSpec
 from creditscope.study.state import Standing, duration, since
 from creditscope.study.store import Failure, State, Store
 from creditscope.study.tables import AuditRow
@@ -114,3 +116,28 @@ def _detail(progress: Progress | None, failure: Failure | None) -> str:
             f": epoch {progress.epoch} of {progress.epochs}, for {since(progress.started)}, process {progress.process}"
         )
     return "" if failure is None else f": {failure.error.splitlines()[0]}"
+
+
+def run_page(key: str, store: Store, width: int) -> str:
+    """One run: what it was and where it stands, why it failed, or what came out with its audit."""
+    lines, failure = [f"{key}: {store.state(key)}"], store.failure(key)
+    if failure is not None:
+        lines += [RunSpec.model_validate(failure.spec).title, f"failed {failure.attempts} times, last {failure.when}"]
+        lines += [f"while it was {'trained' if failure.stage == 'train' else 'audited'}:", failure.traceback.rstrip()]
+    path = store.record_path(key)
+    if path is None:
+        progress = store.progress(key)
+        return "\n".join(lines + ([] if progress is None else [_detail(progress, None).lstrip(": ")]))
+    record = store.record(key)
+    took = record.timings.get("seconds")
+    lines += [
+        RunSpec.model_validate(record.spec).title,
+        f"record {path}, weights {'beside it' if store.trained(key) else 'not kept'}",
+        f"accuracy {record.accuracy:.4f} on {record.test_images:,} test images, {len(record.history)} epochs"
+        + ("" if took is None else f", {duration(took)}"),
+        f"{', '.join(f'{name} {version}' for name, version in record.versions.items())}, commit {record.commit}",
+    ]
+    if record.diverged is not None:
+        lines.append(f"diverged in epoch {record.diverged.epoch + 1}: {record.diverged.why}")
+    lines.append("" if record.report is not None else "not audited: creditscope study run audits it")
+    return "\n".join(lines + ([] if record.report is None else [page(record.report, width)]))

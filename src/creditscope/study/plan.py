@@ -23,7 +23,10 @@ Plan = dict[str, RunSpec]  # by key, in the order of the study
 
 
 def plan(study: Study, budget: str | None = None, plugins: Sequence[str] = (), store: Path | None = None) -> Plan:
-    """The runs of a study by key, checked: every one of them could start."""
+    """The runs of a study by key, checked: every one of them could start.
+
+    store   the folder of a store, in which the answer is remembered if it is there
+    """
     path = None if store is None else store / EXPANDED / f"{_digest(study, budget, plugins)}.json"
     if path is not None and path.exists():
         with suppress(OSError, ValueError, KeyError):  # a damaged memory is no memory
@@ -63,8 +66,12 @@ def _ours(specs: Sequence[RunSpec]) -> bool:
 def _digest(study: Study, budget: str | None, plugins: Sequence[str]) -> str:
     """Of everything that decides the expansion: the study's content, and the files behind names, options and keys."""
     package = Path(__file__).resolve().parents[1]
-    folders = [package / name for name in ("networks", "methods", "datasets", "study")]
-    files = [package / "training.py", *(file for folder in folders for file in sorted(folder.glob("*.py")))]
+    folders = [package / name for name in ("networks", "methods", "datasets")]
+    alone = [
+        package / "training.py",
+        *(package / "study" / f"{name}.py" for name in ("spec", "declaration", "expansion")),
+    ]
+    files = [*alone, *(file for folder in folders for file in sorted(folder.glob("*.py")))]
     stamps = [(str(file.relative_to(package)), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     content = [__version__, stamps, study.model_dump(mode="json"), budget, list(plugins)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

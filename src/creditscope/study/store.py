@@ -193,14 +193,15 @@ class Store:
     def _claimed(self, key: str) -> Path:
         return self.folder / f"{key}.claim"
 
-    def litter(self) -> Iterator[Path]:
-        """What killed processes left behind and nobody will read again."""
+    def litter(self, *, failed: bool = False, snapshots: bool = False) -> Iterator[Path]:
+        """What killed processes left behind; on request also failures, and the snapshots of unfinished runs."""
         for entry in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
             key, _, rest = entry.name.partition(".")
             if not KEY.fullmatch(key) or self.progress(key) is not None:
                 continue
-            done = self.record_path(key) is not None
-            if rest == "claim" or (rest == "snapshot" and done) or (rest.endswith(".part") and not _alive(rest)):
+            unread = rest == "claim" or (rest.endswith(".part") and not _alive(rest))
+            spent = rest == "snapshot" and (snapshots or self.record_path(key) is not None)
+            if unread or spent or (rest == "failed.json" and failed):
                 yield entry
 
     def clean(self, paths: Sequence[Path]) -> None:
