@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, stdev
+from statistics import NormalDist, fmean, stdev
 
 LEVEL = 0.95
 Interval = tuple[float, float]
@@ -65,6 +65,4 @@ def _student(centre: float, error: float, freedom: float) -> Interval:
 
 
 def _normal_quantile() -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + LEVEL) / 2))
+    return NormalDist().inv_cdf((1 + LEVEL) / 2)

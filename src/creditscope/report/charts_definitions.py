@@ -1,0 +1,136 @@
+"""How is each chart drawn?  One Altair definition per chart, the same for a page, a PDF and a PNG."""
+
+from __future__ import annotations
+
+import altair as alt
+
+from creditscope.report.charts_marks import (
+    Names,
+    banner,
+    colour,
+    fired,
+    hollow,
+    hover,
+    level,
+    log_axis,
+    plain_axis,
+    rows,
+    seen,
+    shape,
+    stacked,
+    steps,
+    threads,
+    zero,
+)
+from creditscope.report.charts_theme import Style
+
+
+def stream(style: Style, names: Names) -> alt.LayerChart:
+    """Median ‖h_l‖ per layer; the ticks are the ceilings that D1 sets to each block."""
+    y = log_axis("median ‖h‖")
+    told = [alt.Tooltip("label:N", title="D1"), alt.Tooltip("text:N", title="fires above")]
+    ticks = rows("limits").mark_tick(thickness=2, width=28, orient="horizontal", color=style.palette.bad)
+    ceilings = ticks.encode(steps("layer", "layer"), y, tooltip=told)
+    return stacked(style.height, ceilings, *threads(style, names, y, "‖h‖"))
+
+
+def growth(style: Style, names: Names) -> alt.LayerChart:
+    """Growth of the stream across each block, with the limit of D1."""
+    lines = threads(style, names, log_axis("growth of ‖h‖"), "growth", title="layer that the block makes")
+    return stacked(style.height, *level(style), *lines)
+
+
+def gradient(style: Style, names: Names) -> alt.LayerChart:
+    """Median ‖g_l‖/128 per layer, with the region shaded in which the usual cosine meets its clamp."""
+    shade = rows("limits").mark_rect(fill=style.palette.bad, opacity=0.13)
+    region = shade.encode(alt.Y("value:Q"), alt.Y2("floor:Q"))
+    lines = threads(style, names, log_axis("median ‖g‖ / 128"), "‖g‖/128")
+    return stacked(style.height, region, *level(style), *lines)
+
+
+def gamma(style: Style, names: Names) -> alt.LayerChart:
+    """Γ per layer over its null band; open points are what a clamped cosine prints."""
+    x, y = steps("layer", "layer"), plain_axis("Γ")
+    told = [alt.Tooltip("layer:Q"), alt.Tooltip("text:N", title="by chance"), alt.Tooltip("run:N", title="run")]
+    band = seen("null").mark_bar(width=26, opacity=0.25, fill=style.palette.muted)
+    chance = band.encode(x, alt.Y("low:Q"), alt.Y2("high:Q"), tooltip=told)
+    clamped = hollow(style, "others", y, hover("layer", "Γ clamped"))
+    return stacked(style.height, chance, zero(style), clamped, *threads(style, names, y, "Γ"), banner(style))
+
+
+def rho(style: Style, names: Names) -> alt.LayerChart:
+    """ρ per layer."""
+    return _score(style, names, "ρ", "ρ")
+
+
+def nudge(style: Style, names: Names) -> alt.LayerChart:
+    """Change of the loss after a small step against the credit."""
+    return _score(style, names, "change of the loss", "change of the loss")
+
+
+def _score(style: Style, names: Names, title: str, value: str) -> alt.LayerChart:
+    """What the credit is worth per layer; open points are other scores of the same run."""
+    y = plain_axis(title)
+    told = hover("layer", value, alt.Tooltip("kind:N", title="of"))
+    others = hollow(style, "others", y, told, shape="square", size=70)
+    reference = hollow(style, "reference", y, told, shape="diamond", size=70)
+    return stacked(style.height, zero(style), others, reference, *threads(style, names, y, value))
+
+
+def accuracy_curve(style: Style, names: Names) -> alt.LayerChart:
+    """Test accuracy per epoch, with the epochs at which diagnostics first fired."""
+    axis = alt.Axis(format=".0%", tickCount=5)
+    y = alt.Y("value:Q", title="test accuracy", axis=axis, scale=alt.Scale(zero=False, padding=10))
+    return _curve(style, names, y, "accuracy")
+
+
+def growth_curve(style: Style, names: Names) -> alt.LayerChart:
+    """Largest growth across a block per epoch, with the limit of D1."""
+    return _curve(style, names, log_axis("largest growth"), "growth")
+
+
+def reference_curve(style: Style, names: Names) -> alt.LayerChart:
+    """Size of the reference gradient per epoch, with the limit of D2."""
+    return _curve(style, names, log_axis("‖g‖ / 128 at the last layer"), "‖g‖/128")
+
+
+def _curve(style: Style, names: Names, y: alt.Y, value: str) -> alt.LayerChart:
+    lines = threads(style, names, y, value, field="epoch", title="epoch")
+    return stacked(style.height, *fired(style, names), *level(style), *lines)
+
+
+def margin(style: Style, names: Names) -> alt.LayerChart:
+    """Accuracy above the frozen control: a point per seed, and every interval there is."""
+    x = alt.X("value:Q", title="accuracy above the frozen control, points", axis=alt.Axis(tickCount=6))
+    y = alt.Y("series:N", title=None, sort=list(names), axis=alt.Axis(labelLimit=150))
+    slot = alt.YOffset("slot:O")
+    told = [
+        alt.Tooltip(f"{field}:N", title=title)
+        for field, title in (
+            ("series", "method"),
+            ("kind", "of"),
+            ("text", "margin"),
+            ("interval", "95 % interval"),
+            ("run", "run"),
+        )
+    ]
+    bars = seen("points").mark_rule(strokeWidth=2.2, opacity=0.8)
+    spans = bars.encode(y, slot, colour(style, names), x=alt.X("low:Q"), x2="high:Q", tooltip=told)
+    marks = seen("points").mark_point(filled=True, size=60, opacity=1)
+    points = marks.encode(x, y, slot, colour(style, names), shape(style, names), tooltip=told)
+    limit = rows("limits").mark_rule(strokeDash=[5, 4], strokeWidth=1.4, stroke=style.palette.bad).encode(x)
+    words = rows("limits").mark_text(align="left", baseline="bottom", dy=-3, fill=style.palette.bad)
+    told_limit = words.encode(x=alt.value(0), y=alt.value(0), text="label:N")
+    return stacked(style.height, limit, told_limit, spans, points)
+
+
+def decisions(style: Style, names: Names) -> alt.LayerChart:
+    """Which way of reporting walks back which method: a word in every field."""
+    x = alt.X("strategy:N", title=None, sort=None, axis=alt.Axis(orient="top", labelAngle=-35, domain=False))
+    y = alt.Y("series:N", title=None, sort=list(names), axis=alt.Axis(domain=False, labelLimit=150))
+    told = [alt.Tooltip(f"{field}:N") for field in ("series", "strategy", "text")]
+    fill = alt.condition("datum.share > 0", alt.value(style.palette.bad), alt.value(style.palette.line))
+    strength = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0.25, 0.45]), legend=None)
+    fields = seen("points").mark_rect(stroke=style.palette.surface, strokeWidth=2)
+    words = seen("points").mark_text(fill=style.palette.ink).encode(x, y, text="word:N", tooltip=told)
+    return stacked(style.height, fields.encode(x, y, fill=fill, opacity=strength, tooltip=told), words)

@@ -1,0 +1,140 @@
+"""Which charts have numbers?  One plan per chart, None where there is nothing to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from creditscope.report import charts_definitions as drawn
+from creditscope.report.charts_credit import gamma_plan, nudge_plan, rho_plan
+from creditscope.report.charts_data import Row, curves, finding, first_fired, layered, measurement
+from creditscope.report.charts_margin import decision_rows, margin_rows
+from creditscope.report.charts_marks import Definition
+from creditscope.report.charts_scene import EPOCH, LAYER, Plan, Scene, Table, limit_row
+from creditscope.report.exhibits import Exhibit
+from creditscope.report.numbers import number
+
+TALLEST = 640  # pixels of a chart with a line per run
+
+
+def _stream(scene: Scene) -> Plan | None:
+    points = layered(scene.exhibits, "hidden_norm", log=True)
+    if not points:
+        return None
+    bound = finding(scene.exhibits, "D1")
+    ceilings = _ceilings(scene.alone) if scene.alone is not None else []
+    caption = "Median norm of the residual stream at every layer, on a logarithmic axis."
+    if ceilings and bound is not None:
+        caption += f" Each mark is {bound.limit.at:g} times the state before it: a point above its mark makes D1 fire."
+    rows = {"points": points, "limits": ceilings}
+    return Plan("stream", "Scale of the stream", caption, drawn.stream, rows, (*LAYER, ("‖h‖", "text")))
+
+
+def _ceilings(shown: Exhibit) -> list[Row]:
+    """Where D1 would fire at each layer: limit x the state before, or x the embedding in the earlier form."""
+    norms, bound = measurement(shown, "hidden_norm"), finding([shown], "D1")
+    if norms is None or bound is None or not bound.per_layer:
+        return []
+    relative = len(bound.per_layer) == len(norms.per_layer)
+    before = [norms.per_layer[0] if relative else norm for norm in norms.per_layer[:-1]]
+    ceilings = [(layer, bound.limit.at * norm) for layer, norm in enumerate(before, start=1)]
+    label = f"{bound.limit.at:g} x {'the embedding' if relative else 'the state before'}"
+    return [{"layer": layer, "value": at, "text": number(at), "label": label} for layer, at in ceilings if at > 0]
+
+
+def _growth(scene: Scene) -> Plan | None:
+    points = layered(scene.exhibits, "D1", log=True, first=1)
+    bound = finding(scene.exhibits, "D1")
+    if not points or bound is None or bound.title != "Scale stability":
+        return None
+    caption = "How many times each block multiplies the stream. Above the dashed line D1 fires."
+    rows = {"points": points, "limits": [limit_row(bound)]}
+    return Plan("growth", "Growth across each block", caption, drawn.growth, rows, (*LAYER, ("growth", "text")))
+
+
+def _gradient(scene: Scene) -> Plan | None:
+    points = layered(scene.exhibits, "D2", log=True)
+    bound = finding(scene.exhibits, "D2")
+    if not points or bound is None:
+        return None
+    lowest = min([bound.limit.at, *(row["value"] for row in points if row["value"] is not None)])
+    caption = (
+        "Median norm of the backprop gradient at every layer, as a batch of 128 shows it. In the shaded region the "
+        "usual cosine compares credit with its own clamp, not with the gradient; the deepest state decides D2."
+    )
+    rows = {"points": points, "limits": [limit_row(bound) | {"floor": lowest / 10}]}
+    return Plan("gradient", "Size of the reference", caption, drawn.gradient, rows, (*LAYER, ("‖g‖/128", "text")))
+
+
+def _curve(scene: Scene, name: str, title: str, caption: str, definition: Definition) -> Plan | None:
+    """One number of the history over epochs; D1 and D2 have limits, the accuracy has both first firings."""
+    code, column, log = {"accuracy": ("", "accuracy", False), "d1": ("D1", "growth", True)}.get(
+        name, ("D2", "‖g‖/128", True)
+    )
+    points = curves(scene.exhibits, name, log=log)
+    if not points:
+        return None
+    bound = finding(scene.exhibits, code)
+    when = [row for each in ("D1", "D2") for row in first_fired(scene.exhibits, each, each.lower())]
+    shown = [row for row in when if not code or row["code"] == code]
+    limits = [] if bound is None else [limit_row(bound)]
+    told = "; ".join(row["label"] for row in shown) if scene.alone is not None else ""
+    caption += f" First past its limit: {told}." if told else ""
+    rows = {"points": points, "limits": limits, "fired": shown}
+    if scene.alone is not None:
+        rows |= {f"fired_{row['code']}": [row] for row in shown}
+    return Plan(f"{name}_curve", title, caption, definition, rows, (*EPOCH, (column, "text")))
+
+
+def _accuracy_curve(scene: Scene) -> Plan | None:
+    caption = "Test accuracy after every epoch."
+    return _curve(scene, "accuracy", "Accuracy while training", caption, drawn.accuracy_curve)
+
+
+def _growth_curve(scene: Scene) -> Plan | None:
+    caption = "Largest growth across a block after every epoch."
+    return _curve(scene, "d1", "Growth while training", caption, drawn.growth_curve)
+
+
+def _reference_curve(scene: Scene) -> Plan | None:
+    caption = "Size of the reference gradient at the deepest state after every epoch."
+    return _curve(scene, "d2", "Reference while training", caption, drawn.reference_curve)
+
+
+def _margin(scene: Scene) -> Plan | None:
+    points, bound = margin_rows(scene.exhibits, scene.margins), finding(scene.exhibits, "D3")
+    if not points or bound is None:
+        return None
+    caption = (
+        "Accuracy above the same method with frozen random blocks, in percentage points. Right of the dashed line the "
+        "trained blocks are worth something; a bar is a 95 % interval."
+    )
+    rows = {"points": points, "limits": [limit_row(bound)]}
+    columns: Table = (("of", "kind"), ("margin", "text"), ("95 % interval", "interval"))
+    height = round(min(18, TALLEST / len(points)) * len(points)) + 20
+    return Plan("margin", "What depth is worth", caption, drawn.margin, rows, columns, height)
+
+
+def _decisions(scene: Scene) -> Plan | None:
+    points = decision_rows(scene.decisions)
+    if not points:
+        return None
+    caption = "Which way of reporting would have walked back which method: runs walked back, of how many."
+    columns: Table = (("strategy", "strategy"), ("walked back", "text"))
+    rows, methods = {"points": points}, len({row["series"] for row in points})
+    title = "What each way of reporting catches"
+    return Plan("decisions", title, caption, drawn.decisions, rows, columns, 30 * methods)
+
+
+PLANS: Sequence[Callable[[Scene], Plan | None]] = (
+    _stream,
+    _growth,
+    _gradient,
+    _margin,
+    gamma_plan,
+    rho_plan,
+    nudge_plan,
+    _accuracy_curve,
+    _growth_curve,
+    _reference_curve,
+    _decisions,
+)

@@ -1,0 +1,60 @@
+"""What do the charts of one page show, and what is a chart before it is drawn?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from creditscope.report.charts_data import Row
+from creditscope.report.charts_margin import Decision
+from creditscope.report.charts_marks import Definition
+from creditscope.report.exhibits import Exhibit
+from creditscope.verdict import Finding, Measurement
+
+Table = Sequence[tuple[str, str]]  # heading and field of every column
+LAYER: Table = (("layer", "layer"),)
+EPOCH: Table = (("epoch", "epoch"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What the charts of one page show.
+
+    margins     depth utility over all seeds of a method, where a study has judged it
+    decisions   which way of reporting walks back which method
+    """
+
+    exhibits: Sequence[Exhibit]
+    margins: Mapping[str, Measurement] = field(default_factory=dict)
+    decisions: Sequence[Decision] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The series in the order in which they first appear."""
+        return tuple(dict.fromkeys(shown.label for shown in self.exhibits))
+
+    @property
+    def alone(self) -> Exhibit | None:
+        """The only exhibit, if there is one only."""
+        return self.exhibits[0] if len(self.exhibits) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A chart before it is drawn: its words, its definition and the rows that join it by name."""
+
+    name: str
+    title: str
+    caption: str
+    definition: Definition
+    rows: Mapping[str, list[Row]]
+    columns: Table
+    height: int | None = None  # where it follows from the number of rows
+
+
+def limit_row(finding: Finding) -> Row:
+    """A limit to be drawn across a chart, in words."""
+    bound = finding.limit
+    unit = " points" if bound.unit == "points" else ""
+    at = f"{bound.at:.0e}".replace("e-0", "e-") if 0 < abs(bound.at) < 1e-3 else f"{bound.at:g}"
+    return {"value": bound.at, "label": f"{finding.code} fires {bound.fires} {at}{unit}"}

@@ -1,0 +1,65 @@
+"""What was claimed, and what does the audit make of it?  One line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from creditscope.records import Report
+from creditscope.report.numbers import accuracy, limit, number, value
+from creditscope.report.reading import judged
+from creditscope.verdict import PROFILES, Finding, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The two halves of a claim card."""
+
+    name: str
+    claimed: str
+    audited: str
+
+    def __str__(self) -> str:
+        return f"{self.name} | claimed: {self.claimed} | audited: {self.audited}"
+
+
+def claim(report: Report) -> Claim:
+    """What is usually reported, accuracy and average Γ, against the verdict and the numbers behind it."""
+    parts = [f"accuracy {accuracy(report.accuracy)}" if report.accuracy else "no accuracy"]
+    usual = report.measures.get("gamma_clamped_mean")
+    if usual is not None:
+        parts.append(f"Γ {number(usual.value)}")
+    because = "; ".join(_reasons(report))
+    return Claim(report.subject.name, ", ".join(parts), str(report.verdict) + (f": {because}" if because else ""))
+
+
+def _reasons(report: Report) -> list[str]:
+    """The diagnostics behind a failure; without one, what keeps the verdict open, or the worth of depth."""
+    if report.verdict.outcome == "fail":
+        return [_fired(finding) for finding in shown_by(report)]
+    found = [report.findings[code] for code in judged(report) if code in report.findings]
+    if report.verdict.outcome == "inconclusive":
+        return [f"{finding.code} {finding.status}" for finding in found if _is_open(finding)]
+    depth = report.findings.get("D3")
+    return [_depth(depth)] if depth is not None and depth.status is Status.PASS else []
+
+
+def shown_by(report: Report) -> list[Finding]:
+    """The findings that make up the failure modes of the verdict."""
+    modes = PROFILES[report.protocol].modes if report.protocol in PROFILES else ()
+    codes = {code for mode in modes if mode.name in report.verdict.shown for code in mode.requires}
+    return [finding for code, finding in report.findings.items() if code in codes]
+
+
+def _is_open(finding: Finding) -> bool:
+    return finding.status not in (Status.PASS, Status.FIRES)
+
+
+def _fired(finding: Finding) -> str:
+    if finding.code == "D3":
+        return _depth(finding)
+    return f"{finding.title.lower()} {value(finding)} ({finding.code} fires {limit(finding.limit)})"
+
+
+def _depth(finding: Finding) -> str:
+    points = finding.value if finding.value is not None else float("nan")
+    return f"{number(abs(points))} pp {'above' if points >= 0 else 'below'} its frozen control"

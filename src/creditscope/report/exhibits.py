@@ -1,0 +1,121 @@
+"""What is there to show?  Audits and runs, read from files, each with a label for people and the key of its run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from creditscope.errors import BadFile
+from creditscope.files import read_text
+from creditscope.records import Report, RunRecord
+
+RECORD, REPORT = "record.json", "report.json"
+NESTED = ("network_options", "method_options", "data_options")
+PLAIN = ("network", "data", "random_labels", "epochs", "batch_size", "learning_rate", "weight_decay", "augment")
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One audit, one run, or a run with its audit."""
+
+    label: str  # the method, as legends call it
+    title: str
+    key: str = ""
+    seed: int | None = None
+    report: Report | None = None
+    run: RunRecord | None = None
+
+    @property
+    def verdict(self) -> str:
+        """The judgement in words; a run that was never audited says so."""
+        return str(self.report.verdict) if self.report is not None else "not audited"
+
+
+def from_report(report: Report) -> Exhibit:
+    """An audit that stands alone."""
+    seeds = report.provenance.seeds
+    return Exhibit(report.subject.name, report.subject.name, seed=seeds[0] if len(seeds) == 1 else None, report=report)
+
+
+def from_runs(records: Sequence[RunRecord]) -> list[Exhibit]:
+    """Runs of one study; a label says the method and whatever else differs between the runs, but for the seed."""
+    told = _told_apart([record.spec for record in records])
+    return [_from_run(record, label) for record, label in zip(records, told, strict=True)]
+
+
+def _from_run(record: RunRecord, label: str) -> Exhibit:
+    seed = record.spec.get("seed")
+    title = f"{label}, seed {seed}" if seed is not None else label
+    if record.report is not None:
+        title = record.report.subject.name
+    return Exhibit(label, title, record.key, seed if isinstance(seed, int) else None, record.report, record)
+
+
+def _told_apart(specs: Sequence[Mapping[str, Any]]) -> list[str]:
+    flat = [_flat(spec) for spec in specs]
+    names = dict.fromkeys(name for spec in flat for name in spec)
+    differing = [name for name in names if len({repr(spec.get(name)) for spec in flat}) > 1]
+    return [_label(spec, flattened, differing) for spec, flattened in zip(specs, flat, strict=True)]
+
+
+def _label(spec: Mapping[str, Any], flat: Mapping[str, Any], differing: Iterable[str]) -> str:
+    """For example `dfa + penalty 0.01, frozen, d = 512`."""
+    parts = [str(spec.get("method", "run"))]
+    if spec.get("penalty"):
+        parts[0] += f" + penalty {spec['penalty']:g}"
+    if spec.get("control", "none") != "none":
+        parts.append(str(spec["control"]))
+    parts += [f"{name} = {flat[name]}" for name in differing if name in flat]
+    return ", ".join(parts)
+
+
+def _flat(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Whatever may tell two runs apart besides method, penalty, control and seed; options without their prefix."""
+    options = {name: value for group in NESTED for name, value in sorted(spec.get(group, {}).items())}
+    return {name: spec[name] for name in PLAIN if name in spec} | options
+
+
+def gather(path: Path) -> list[Exhibit]:
+    """The report or run in a file; of a folder its run, or the runs and reports that lie below it."""
+    if path.is_file():
+        return _read([path])
+    if not path.is_dir():
+        raise BadFile(f"{path} does not exist.\nGive the JSON of a report, the folder of a run, or a store of runs.")
+    if (path / RECORD).is_file():
+        return _read([path / RECORD])
+    found = [*sorted(path.glob(f"*/{RECORD}")), *sorted(path.glob("*.json"))]
+    if not found:
+        raise BadFile(
+            f"{path} holds neither {RECORD}, nor folders with one, nor reports (*.json).\n"
+            "There is nothing to show. Give the folder of a run, or of a study's store."
+        )
+    return _read(found)
+
+
+def _read(paths: Sequence[Path]) -> list[Exhibit]:
+    """Runs first, then reports; a file that is neither is refused by name."""
+    reports, records = [], []
+    for path in paths:
+        if _is_run(path):
+            records.append(_with_report(RunRecord.from_json(path), path.with_name(REPORT)))
+        else:
+            reports.append(Report.from_json(path))
+    return from_runs(records) + [from_report(report) for report in reports]
+
+
+def _with_report(record: RunRecord, beside: Path) -> RunRecord:
+    """A run that was audited later has its report beside it."""
+    if record.report is not None or not beside.is_file():
+        return record
+    return record.model_copy(update={"report": Report.from_json(beside)})
+
+
+def _is_run(path: Path) -> bool:
+    try:
+        found = json.loads(read_text(path, "The record"))
+    except json.JSONDecodeError as error:
+        raise BadFile(f"{path} is not JSON: {error}\nGive the JSON that an audit or a run has written.") from error
+    return isinstance(found, dict) and ("history" in found or ("findings" not in found and path.name == RECORD))

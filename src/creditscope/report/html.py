@@ -1,0 +1,72 @@
+"""A report as a page: one file, no network, readable on a phone, on paper and by a screen reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from creditscope.files import write_text
+from creditscope.records import Report
+from creditscope.report.charts import figures
+from creditscope.report.charts_scene import Scene
+from creditscope.report.charts_theme import PAGE
+from creditscope.report.claim import claim
+from creditscope.report.exhibits import Exhibit, from_report
+from creditscope.report.form import form
+from creditscope.report.html_page import Place, download, render
+from creditscope.report.html_view import OUTCOMES, facts, finding_views, layer_sheet, measure_sheet
+from creditscope.report.latex import document as latex_document
+from creditscope.report.layers import collapsed
+from creditscope.report.markdown import document as markdown_document
+from creditscope.report.reading import left_open, not_meant, remedies
+
+ALONE = Place()
+
+
+def html(report: Report) -> str:
+    """The page of one report."""
+    return page(from_report(report))
+
+
+def write_page(shown: Exhibit, path: Path | str, place: Place = ALONE) -> Path:
+    """Write the page of one exhibit, whole."""
+    return write_text(path, page(shown, place))
+
+
+def page(shown: Exhibit, place: Place = ALONE) -> str:
+    """The page of an audit, a run, or both."""
+    report = shown.report
+    scene = Scene([shown])
+    record = shown.run if shown.run is not None else report
+    audited = {} if report is None else _audited(report)
+    return render(
+        "audit.html",
+        place,
+        shown=shown,
+        report=report,
+        figures=figures(scene, PAGE),
+        names=scene.names,
+        facts=list(facts(shown)),
+        form=form(shown),
+        latex=latex_document(shown),
+        markdown=markdown_document(shown),
+        download=download(record.to_json()) if record is not None else "",
+        file=f"{shown.key or 'report'}.json",
+        **audited,
+    )
+
+
+def _audited(report: Report) -> dict[str, object]:
+    """What only an audit has."""
+    icon, tone = OUTCOMES[report.verdict.outcome]
+    return {
+        "icon": icon,
+        "tone": tone,
+        "claim": claim(report),
+        "findings": finding_views(report),
+        "remedies": remedies(report),
+        "unsaid": not_meant(report),
+        "left_open": left_open(report),
+        "gated": collapsed(report) and "gamma" in report.measures,
+        "layers": layer_sheet(report),
+        "measures": measure_sheet(report),
+    }

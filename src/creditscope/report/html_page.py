@@ -1,0 +1,99 @@
+"""What is every page made of?  Templates with escaping on, one style sheet, one script, and the chart library.
+
+A page asks the network for nothing, and its own policy forbids it to. One audit carries the chart library inside; the
+pages of a study share one copy in their folder.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from creditscope import __version__
+from creditscope.report.charts_theme import DARK, LIGHT, SHAPES
+
+LIBRARY, STYLE, SCRIPT = "charts.js", "page.css", "page.js"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page finds what it shares with others; without a folder it carries everything itself."""
+
+    assets: str | None = None
+    home: str = ""
+
+
+def render(template: str, place: Place, **content: Any) -> str:
+    """A page from its template."""
+    own = {} if place.assets else {"style": Markup(style()), "script": Markup(script()), "library": Markup(library())}
+    return _environment().get_template(template).render(place=place, version=__version__, **own, **content)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("creditscope.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["as_json"] = as_json
+    environment.filters["code"] = code
+    environment.globals["shapes"] = SHAPES
+    environment.globals["colours"] = len(LIGHT.series)
+    return environment
+
+
+def as_json(value: Any) -> Markup:
+    """JSON that can stand inside a script element: no sign in it can end the element or begin another."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def code(text: str) -> Markup:
+    """Text in which `words between backticks` are set as code; everything else is escaped."""
+    parts = (escape(part) for part in text.split("`"))
+    return Markup("").join(Markup(f"<code>{part}</code>") if index % 2 else part for index, part in enumerate(parts))
+
+
+def download(text: str) -> str:
+    """A link that holds a whole JSON file."""
+    return "data:application/json;base64," + base64.b64encode(text.encode()).decode()
+
+
+@cache
+def style() -> str:
+    """The style sheet, with the colours of light, dark and paper."""
+    light, dark = (
+        "".join(f"--{name}:{colour};" for name, colour in palette.variables().items()) for palette in (LIGHT, DARK)
+    )
+    schemes = f":root{{{light}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
+    return schemes + _asset(STYLE)
+
+
+@cache
+def script() -> str:
+    """What a page does besides drawing: legend, sorting, printing, copying."""
+    return _asset(SCRIPT)
+
+
+@cache
+def library() -> str:
+    """Vega, Vega-Lite and vega-embed as one script, as vl-convert carries them; nothing is fetched."""
+    import vl_convert
+
+    bundle = vl_convert.javascript_bundle("window.creditscopeDraw = vegaEmbed")
+    closed = bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    return f"(function () {{\n{closed}\n}})();\n"
+
+
+def _asset(name: str) -> str:
+    return files("creditscope.report").joinpath("assets", name).read_text(encoding="utf-8")

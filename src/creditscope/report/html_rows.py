@@ -1,0 +1,102 @@
+"""Which tables does a study's page have?  One line per method over its seeds, and one line per run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from creditscope.report.exhibits import Exhibit
+from creditscope.report.html_view import ICONS, OUTCOMES, TONES, Cell, Sheet, verdict_cell
+from creditscope.report.joined import Accuracies, MethodRow
+from creditscope.report.layers import collapsed
+from creditscope.report.numbers import ABSENT, accuracy, interval, number, value
+from creditscope.verdict import Finding, Verdict
+
+NOTHING = Cell(ABSENT)
+
+
+def method_sheet(rows: Sequence[MethodRow], links: Mapping[str, str]) -> Sheet:
+    """One line per method: the verdict over all seeds, accuracies, and every judged number."""
+    codes = sorted({code for row in rows for code in row.findings})
+    lines = []
+    for row in rows:
+        runs = [seed.key for seed in row.seeds]
+        first = links.get(runs[0], "") if len(runs) == 1 else ""
+        numbers = [_over_seeds(row.findings.get(code)) for code in codes]
+        name = Cell(row.label, link=first)
+        lines.append((name, _verdict(row.verdict), _accuracy(row.accuracy), _accuracy(row.control), *numbers))
+    heads = ("method", "verdict", "accuracy", "frozen control", *codes)
+    caption = (
+        "Every method over its seeds: the median of each number, ▲ where its diagnostic fires; D3 with its interval."
+    )
+    return Sheet("methods", "Methods", caption, heads, tuple(lines))
+
+
+def run_sheet(exhibits: Sequence[Exhibit], links: Sequence[str]) -> Sheet:
+    """One line per run; its name opens the page of the run."""
+    codes = sorted({code for shown in exhibits if shown.report is not None for code in shown.report.findings})
+    lines = tuple(
+        (Cell(shown.label, link=link), *_run(shown, codes)) for shown, link in zip(exhibits, links, strict=True)
+    )
+    heads = ("run", "seed", "verdict", "accuracy", "frozen control", *codes, "Γ layer 0", "Γ deep", "key")
+    caption = (
+        "Every run; a heading sorts by its column, a name opens the run's own page. ▲ fires, ◐ undecided, – skipped."
+    )
+    return Sheet("runs", "Runs", caption, heads, lines)
+
+
+def _run(shown: Exhibit, codes: Sequence[str]) -> list[Cell]:
+    report = shown.report
+    seed = NOTHING if shown.seed is None else Cell(str(shown.seed), shown.seed)
+    own = shown.run.accuracy if shown.run is not None else None
+    trained = report.accuracy if report is not None and report.accuracy else None if own is None else (own,)
+    cells = [seed, verdict_cell(shown), _share(trained), _share(report.control_accuracy if report else None)]
+    cells += [_finding(report.findings.get(code) if report is not None else None) for code in codes]
+    return [*cells, *_gamma(shown), Cell(shown.key or ABSENT)]
+
+
+def _gamma(shown: Exhibit) -> tuple[Cell, Cell]:
+    """Γ at layer 0 and over the deep layers; grey where the reference has collapsed."""
+    report = shown.report
+    found = report.measures.get("gamma") if report is not None else None
+    if report is None or found is None or not found.per_layer:
+        return NOTHING, NOTHING
+    tone = "grey" if collapsed(report) else ""
+    brackets = "({})" if tone else "{}"
+    return (
+        Cell(brackets.format(number(found.per_layer[0])), found.per_layer[0], tone),
+        Cell(brackets.format(number(found.value)), found.value, tone),
+    )
+
+
+def _finding(finding: Finding | None) -> Cell:
+    if finding is None:
+        return NOTHING
+    mark = "" if finding.status == "pass" else ICONS[finding.status]
+    tone = TONES.get(finding.status, "open") if mark else ""
+    return Cell(value(finding) if finding.value is not None else str(finding.status), finding.value, tone, mark)
+
+
+def _over_seeds(finding: Finding | None) -> Cell:
+    """A number over seeds; depth utility brings its interval."""
+    cell = _finding(finding)
+    if finding is None or finding.interval is None:
+        return cell
+    return Cell(f"{cell.text} ({interval(finding).removeprefix('95 % interval ')})", cell.order, cell.tone, cell.mark)
+
+
+def _verdict(verdict: Verdict | None) -> Cell:
+    if verdict is None:
+        return Cell("control")
+    mark, tone = OUTCOMES[verdict.outcome]
+    return Cell(str(verdict), tone=tone, mark=mark)
+
+
+def _accuracy(found: Accuracies | None) -> Cell:
+    return _share(found.values if found is not None else None)
+
+
+def _share(shares: Sequence[float] | None) -> Cell:
+    if not shares:
+        return NOTHING
+    return Cell(accuracy(tuple(shares)).replace(" over ", ", "), fmean(shares))

@@ -1,0 +1,78 @@
+"""A study as pages: one with the tables and charts of all runs, and one per run; all share one chart library."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from creditscope.files import write_text
+from creditscope.report.charts import figures
+from creditscope.report.charts_margin import Decision
+from creditscope.report.charts_scene import Scene
+from creditscope.report.charts_theme import PAGE
+from creditscope.report.exhibits import Exhibit
+from creditscope.report.html import write_page
+from creditscope.report.html_page import LIBRARY, SCRIPT, STYLE, Place, library, render, script, style
+from creditscope.report.html_rows import method_sheet, run_sheet
+from creditscope.report.html_view import OUTCOMES, Sheet
+from creditscope.report.joined import MethodRow
+from creditscope.verdict import Measurement
+
+INDEX = "index.html"
+ORDER = ("pass", "fail", "inconclusive")
+
+
+def write_study(
+    folder: Path,
+    exhibits: Sequence[Exhibit],
+    *,
+    title: str,
+    rows: Sequence[MethodRow] = (),
+    sheets: Sequence[Sheet] = (),
+    decisions: Sequence[Decision] = (),
+) -> Path:
+    """Write the pages of a study into a folder; the path of the one to open.
+
+    rows        every method over its seeds, as the study has judged it
+    sheets      tables of the study's own, shown as they are
+    decisions   which way of reporting walks back which method
+    """
+    for name, text in ((LIBRARY, library()), (STYLE, style()), (SCRIPT, script())):
+        write_text(folder / "assets" / name, text)
+    links = [f"runs/{_file(shown, index)}" for index, shown in enumerate(exhibits)]
+    for shown, link in zip(exhibits, links, strict=True):
+        write_page(shown, folder / link, Place("../assets", f"../{INDEX}"))
+    by_key = {shown.key: link for shown, link in zip(exhibits, links, strict=True)}
+    tables = [run_sheet(exhibits, links), *sheets]
+    tables = [method_sheet(rows, by_key), *tables] if rows else tables
+    scene = Scene(exhibits, _margins(rows), decisions)
+    page = render(
+        "study.html",
+        Place("assets"),
+        title=title,
+        tally=_tally(exhibits),
+        tables=tables,
+        figures=figures(scene, PAGE),
+        names=scene.names,
+    )
+    return write_text(folder / INDEX, page)
+
+
+def _file(shown: Exhibit, index: int) -> str:
+    """A file name of the key; a key that is no plain word is not trusted with a path."""
+    return f"{shown.key if shown.key.isalnum() else f'report-{index + 1}'}.html"
+
+
+def _margins(rows: Sequence[MethodRow]) -> Mapping[str, Measurement]:
+    """Depth utility of methods with several seeds."""
+    found = {row.label: row.findings["D3"].measurement for row in rows if "D3" in row.findings and len(row.seeds) > 1}
+    return {label: measured for label, measured in found.items() if measured is not None}
+
+
+def _tally(exhibits: Sequence[Exhibit]) -> list[tuple[str, str, str, int]]:
+    """How many runs have which outcome, with its mark and tone."""
+    counts: Counter[str] = Counter(shown.report.verdict.outcome for shown in exhibits if shown.report is not None)
+    told = [(*OUTCOMES[outcome], outcome, counts[outcome]) for outcome in ORDER if counts[outcome]]
+    rest = len(exhibits) - counts.total()
+    return told + ([("–", "grey", "not audited", rest)] if rest else [])

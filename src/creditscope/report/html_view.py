@@ -1,0 +1,156 @@
+"""What does a page say about one audit?  Words and numbers ready to be set; the template only arranges them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from creditscope.records import Report, RunRecord
+from creditscope.report.exhibits import Exhibit
+from creditscope.report.layers import columns
+from creditscope.report.numbers import ABSENT, accuracy, distance, interval, limit, number, value
+from creditscope.report.reading import advisory
+from creditscope.verdict import Finding
+
+ICONS = {"pass": "✓", "fires": "▲", "undecided": "◐", "undefined": "∅", "skipped": "–"}
+TONES = {"pass": "good", "fires": "bad"}
+OUTCOMES = {"pass": ("✓", "good"), "fail": ("✗", "bad"), "inconclusive": ("?", "open")}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a table; `order` is what it is sorted by, the text itself if there is none."""
+
+    text: str
+    order: float | None = None
+    tone: str = ""
+    mark: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table with its words; columns can be sorted."""
+
+    name: str
+    title: str
+    caption: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Which columns hold numbers."""
+        columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.headings)
+        return tuple(any(cell.order is not None for cell in column) for column in columns)
+
+
+@dataclass(frozen=True, slots=True)
+class FindingView:
+    """A finding as its line shows it, and as it opens."""
+
+    finding: Finding
+    icon: str
+    tone: str
+    value: str
+    limit: str
+    distance: str
+    interval: str
+    advisory: bool
+
+
+def finding_views(report: Report) -> list[FindingView]:
+    """Every finding in order of its code."""
+    return [
+        FindingView(
+            finding,
+            ICONS[finding.status],
+            TONES.get(finding.status, "open") if not _soft(finding, report) else "open",
+            value(finding),
+            limit(finding.limit),
+            distance(finding),
+            interval(finding),
+            advisory(report, finding.code),
+        )
+        for finding in report.findings.values()
+    ]
+
+
+def _soft(finding: Finding, report: Report) -> bool:
+    """An advisory diagnostic that fires asks for a look, it fails nothing."""
+    return finding.status == "fires" and advisory(report, finding.code)
+
+
+def verdict_cell(shown: Exhibit, link: str = "") -> Cell:
+    """A verdict with its mark."""
+    if shown.report is None:
+        return Cell(shown.verdict, tone="", mark="–", link=link)
+    mark, tone = OUTCOMES[shown.report.verdict.outcome]
+    return Cell(shown.verdict, tone=tone, mark=mark, link=link)
+
+
+def layer_sheet(report: Report) -> Sheet | None:
+    """Every number per layer."""
+    found = columns(report)
+    if not found:
+        return None
+    heads = ("layer", *(f"({column.heading})" if column.gated else column.heading for column in found))
+    rows = []
+    for layer in range(report.subject.depth + 1):
+        cells = [Cell(str(layer), layer)]
+        for column in found:
+            cell, past = column.cells[layer], column.past[layer]
+            tone = "grey" if column.gated else "bad" if past else ""
+            cells.append(Cell(number(cell) if cell is not None else "", cell, tone, "▲" if past else ""))
+        rows.append(tuple(cells))
+    notes = ["A block's number stands beside the state that the block makes."]
+    notes += ["▲ past the limit of a diagnostic that fires."] if any(any(c.past) for c in found) else []
+    notes += ["In brackets: not interpretable, the reference has collapsed."] if any(c.gated for c in found) else []
+    return Sheet("layers", "Layer by layer", " ".join(notes), heads, tuple(rows))
+
+
+def measure_sheet(report: Report) -> Sheet:
+    """Every measure without a limit, with what it is."""
+    rows = tuple(
+        (Cell(name.replace("_", " ")), Cell(number(found.value), found.value), Cell(found.note))
+        for name, found in report.measures.items()
+    )
+    heads = ("measure", "value", "what it is")
+    return Sheet("measures", "Also measured", "Numbers without a limit.", heads, rows)
+
+
+def facts(shown: Exhibit) -> Iterator[tuple[str, str]]:
+    """Where the numbers come from."""
+    report, run = shown.report, shown.run
+    if report is not None:
+        yield from _audited(report)
+    if run is not None:
+        yield from _trained(run)
+
+
+def _audited(report: Report) -> Iterator[tuple[str, str]]:
+    subject, origin = report.subject, report.provenance
+    size = f", {subject.parameters:,} parameters" if subject.parameters else ""
+    yield "Network", f"{subject.model}, {subject.depth} blocks{size}"
+    yield "Accuracy", accuracy(report.accuracy) if report.accuracy else "not measured"
+    yield "Frozen control", accuracy(report.control_accuracy) if report.control_accuracy else "not given"
+    yield "Measured on", f"{origin.images:,} images in {origin.batches:,} batches"
+    yield "Protocol", report.protocol
+    yield "Precision and device", f"{origin.dtype} on {origin.device}"
+    yield "Seeds", ", ".join(map(str, origin.seeds)) or ABSENT
+    for name, told in origin.guards.items():
+        yield f"Guard: {name}", told
+    yield "Software", f"creditscope {origin.creditscope}, torch {origin.torch}, Python {origin.python}"
+    if origin.commit:
+        yield "Commit", origin.commit
+    if origin.created:
+        yield "Audited", origin.created
+
+
+def _trained(run: RunRecord) -> Iterator[tuple[str, str]]:
+    yield "Key of the run", run.key or ABSENT
+    yield "Trained", f"{len(run.history)} epochs on {run.device}, {number(run.timings.get('seconds'))} s"
+    if run.diverged is not None:
+        yield "Diverged", f"in epoch {run.diverged.epoch + 1}: {run.diverged.why}"
+    if run.data_checksum:
+        yield "Checksum of the data", run.data_checksum

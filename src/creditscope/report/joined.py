@@ -1,0 +1,98 @@
+"""What does a study add to its runs?  Each method over its seeds, and each run beside its frozen twin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from creditscope.records import RunRecord
+from creditscope.report.exhibits import Exhibit, from_runs
+from creditscope.verdict import Finding, Verdict
+
+
+class Accuracies(Protocol):
+    """Accuracies over seeds."""
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """One share per seed."""
+        ...
+
+
+class SeedRow(Protocol):
+    """One run beside its frozen twin."""
+
+    @property
+    def key(self) -> str:
+        """The key of the run."""
+        ...
+
+    @property
+    def control_accuracy(self) -> float | None:
+        """Accuracy of the frozen twin."""
+        ...
+
+    @property
+    def findings(self) -> Mapping[str, Finding]:
+        """The findings, depth utility among them."""
+        ...
+
+    @property
+    def verdict(self) -> Verdict:
+        """The judgement with the twin taken into account."""
+        ...
+
+
+class MethodRow(Protocol):
+    """One method in one setting over its seeds."""
+
+    @property
+    def label(self) -> str:
+        """The method, as legends call it."""
+        ...
+
+    @property
+    def seeds(self) -> Sequence[SeedRow]:
+        """Its runs."""
+        ...
+
+    @property
+    def accuracy(self) -> Accuracies | None:
+        """Accuracies over seeds."""
+        ...
+
+    @property
+    def control(self) -> Accuracies | None:
+        """The same with frozen blocks."""
+        ...
+
+    @property
+    def findings(self) -> Mapping[str, Finding]:
+        """The findings over all seeds."""
+        ...
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The judgement over all seeds; None for a control."""
+        ...
+
+
+def joined(records: Mapping[str, RunRecord], rows: Sequence[MethodRow]) -> list[Exhibit]:
+    """The runs of a study by key, each judged with its twin; runs that no row names follow as they are."""
+    found: list[Exhibit] = []
+    for row in rows:
+        for seed in row.seeds:
+            if seed.key in records:
+                found.append(_judged(records[seed.key], row, seed))
+    named = {shown.key for shown in found}
+    return found + from_runs([record for key, record in records.items() if key not in named])
+
+
+def _judged(record: RunRecord, row: MethodRow, seed: SeedRow) -> Exhibit:
+    (shown,) = from_runs([record])
+    report = record.report
+    if report is not None and row.verdict is not None:
+        control = None if seed.control_accuracy is None else (seed.control_accuracy,)
+        update = {"findings": dict(seed.findings), "verdict": seed.verdict, "control_accuracy": control}
+        report = report.model_copy(update=update)
+    return Exhibit(row.label, shown.title, record.key, shown.seed, report, record)

@@ -1,0 +1,114 @@
+"""A report for an appendix: a booktabs table, the layers and the reporting form, ready to be put in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from creditscope.records import Report
+from creditscope.report.claim import claim
+from creditscope.report.exhibits import Exhibit, from_report
+from creditscope.report.form import form
+from creditscope.report.latex_text import escaped
+from creditscope.report.layers import Column, columns
+from creditscope.report.numbers import distance, limit, number, value
+from creditscope.report.reading import advisory
+
+NEEDS = "% Needs \\usepackage{booktabs} and, with older LaTeX, \\usepackage[utf8]{inputenc}."
+PREAMBLE = r"""\documentclass{article}
+\usepackage[utf8]{inputenc}
+\usepackage[margin=2cm]{geometry}
+\usepackage{booktabs}"""
+WIDE = 6  # columns of layers beside each other; more make a second table
+
+
+def latex(report: Report) -> str:
+    """The whole report as a LaTeX fragment."""
+    return document(from_report(report))
+
+
+def document(shown: Exhibit) -> str:
+    """An audit, with what its run knows besides."""
+    parts = [NEEDS]
+    if shown.report is not None:
+        parts += [card(shown.report), findings(shown.report), *layers(shown.report)]
+    return "\n\n".join([*parts, reporting_form(shown)]) + "\n"
+
+
+def standalone(fragment: str) -> str:
+    """The fragment as a document of its own."""
+    return f"{PREAMBLE}\n\\begin{{document}}\n{fragment}\\end{{document}}\n"
+
+
+def card(report: Report) -> str:
+    """The claim card: one line."""
+    said = claim(report)
+    return (
+        f"\\noindent\\fbox{{\\parbox{{0.97\\linewidth}}{{\\textbf{{{escaped(said.name)}}}: claimed "
+        f"{escaped(said.claimed)}. Audited: \\textbf{{{escaped(said.audited)}}}.}}}}"
+    )
+
+
+def findings(report: Report) -> str:
+    """One line per diagnostic."""
+    body = [
+        (
+            f"{finding.code}{'*' if advisory(report, finding.code) else ''}",
+            escaped(finding.title),
+            escaped(value(finding)),
+            escaped(limit(finding.limit)),
+            f"\\textbf{{{finding.status}}}" if finding.status == "fires" else str(finding.status),
+            escaped(distance(finding)),
+        )
+        for finding in report.findings.values()
+    ]
+    caption = f"{escaped(report.subject.name)}: {escaped(str(report.verdict))}. {escaped(report.verdict.why)}"
+    stars = " *~advisory." if any(advisory(report, code) for code in report.findings) else ""
+    heads = ("", "Diagnostic", "Value", "Fires", "Status", "Margin")
+    return _floating(caption + stars, _tabular("llrlll", heads, body))
+
+
+def layers(report: Report) -> Iterator[str]:
+    """Every number per layer, in as many tables as fit the page."""
+    found = columns(report)
+    for start in range(0, len(found), WIDE):
+        some = found[start : start + WIDE]
+        body = [(str(layer), *(_cell(column, layer) for column in some)) for layer in range(report.subject.depth + 1)]
+        grey = " In brackets: not interpretable, the reference has collapsed." if any(c.gated for c in some) else ""
+        heads = ("Layer", *(escaped(column.heading) for column in some))
+        caption = f"{escaped(report.subject.name)}, layer by layer.{grey}"
+        yield _floating(caption, _tabular("r" * len(heads), heads, body))
+
+
+def _cell(column: Column, layer: int) -> str:
+    cell = column.cells[layer]
+    text = escaped("" if cell is None else number(cell))
+    if column.gated and text:
+        return f"({text})"
+    return f"\\textbf{{{text}}}" if column.past[layer] else text
+
+
+def reporting_form(shown: Exhibit) -> str:
+    """The filled form and the checklist."""
+    filled = form(shown)
+    lines = [(f"\\textbf{{{escaped(head)}}}", escaped(text)) for head, text in filled.lines]
+    ticks = [
+        (escaped(line.name), f"{'avoided' if line.avoided else 'not avoided'}: {escaped(line.how)}")
+        for line in filled.pitfalls
+    ]
+    columns_ = "p{0.28\\linewidth}p{0.66\\linewidth}"
+    parts = [_floating(f"Reporting form: {escaped(shown.title)}.", _tabular(columns_, (), lines))]
+    if ticks:
+        parts.append(_floating(f"Pitfalls: {escaped(shown.title)}.", _tabular(columns_, (), ticks)))
+    return "\n\n".join(parts)
+
+
+def _tabular(kinds: str, heads: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    lines = [" & ".join(cells) + r" \\" for cells in body]
+    top = [" & ".join(heads) + r" \\", r"\midrule"] if heads else []
+    return "\n".join(
+        [f"\\begin{{tabular}}{{@{{}}{kinds}@{{}}}}", r"\toprule", *top, *lines, r"\bottomrule", r"\end{tabular}"]
+    )
+
+
+def _floating(caption: str, inside: str) -> str:
+    return f"\\begin{{table}}[htbp]\n\\centering\\small\n\\caption{{{caption}}}\n{inside}\n\\end{{table}}"

@@ -1,0 +1,102 @@
+"""A report for a README or a rebuttal: claim card, findings, layers and the reporting form as GitHub Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from creditscope.records import Report
+from creditscope.report.claim import claim
+from creditscope.report.exhibits import Exhibit, from_report
+from creditscope.report.form import form
+from creditscope.report.layers import Column, columns
+from creditscope.report.numbers import distance, interval, limit, number, value
+from creditscope.report.reading import advisory, not_meant, remedies
+from creditscope.verdict import Finding
+
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
+MARKS = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is: nothing in it is markup, a link, HTML or the end of a cell."""
+    return " ".join(SPECIAL.sub(r"\\\1", text).split())
+
+
+def markdown(report: Report) -> str:
+    """The whole report as Markdown."""
+    return document(from_report(report))
+
+
+def document(shown: Exhibit) -> str:
+    """An audit, with what its run knows besides."""
+    report = shown.report
+    filled = form(shown)
+    parts = [f"## {escaped(shown.title)}"]
+    if report is not None:
+        parts += [
+            card(report),
+            f"**{escaped(str(report.verdict))}.** {escaped(report.verdict.why)}",
+            *(f"> ⚠️ {escaped(warning)}" for warning in report.verdict.warnings),
+            table(FINDINGS, [_finding(finding, report) for finding in report.findings.values()]),
+            *_layers(report),
+            _listed("What to do", remedies(report)),
+            _listed(f"What {report.verdict} does not mean", not_meant(report)),
+        ]
+    parts += ["### Reporting form", table(("", ""), [(f"**{escaped(head)}**", escaped(t)) for head, t in filled.lines])]
+    ticks = (
+        f"- [{'x' if line.avoided else ' '}] {escaped(line.name)}: {escaped(line.how)}" for line in filled.pitfalls
+    )
+    parts.append("\n".join(ticks))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def card(report: Report) -> str:
+    """The claim card: one line."""
+    said = claim(report)
+    mark = MARKS[report.verdict.outcome]
+    return (
+        f"> {mark} **{escaped(said.name)}** · claimed: {escaped(said.claimed)} · audited: **{escaped(said.audited)}**"
+    )
+
+
+FINDINGS = ("", "diagnostic", "status", "value", "fires", "margin", "")
+
+
+def _finding(finding: Finding, report: Report) -> tuple[str, ...]:
+    notes = (interval(finding), finding.note, "advisory" if advisory(report, finding.code) else "")
+    status = f"**{finding.status}**" if finding.status == "fires" else str(finding.status)
+    plain = (value(finding), limit(finding.limit), distance(finding), "; ".join(note for note in notes if note))
+    return (finding.code, escaped(finding.title), status, *(escaped(text) for text in plain))
+
+
+def _layers(report: Report) -> Iterable[str]:
+    found = columns(report)
+    if not found:
+        return []
+    heads = ("layer", *(escaped(column.heading) for column in found))
+    body = [(str(layer), *(_cell(column, layer) for column in found)) for layer in range(report.subject.depth + 1)]
+    grey = ["_Struck out: not interpretable, the reference has collapsed._"] if any(c.gated for c in found) else []
+    return [table(heads, body), *grey]
+
+
+def _cell(column: Column, layer: int) -> str:
+    cell = column.cells[layer]
+    text = escaped("" if cell is None else number(cell))
+    if column.gated and text:
+        return f"~~{text}~~"
+    return f"**{text}**" if column.past[layer] else text
+
+
+def _listed(title: str, items: Sequence[tuple[str, str]]) -> str:
+    if not items:
+        return ""
+    lines = (f"- {'' if mark == '-' else f'**{mark}** '}{escaped(text)}" for mark, text in items)
+    return "\n".join([f"### {escaped(title)}", "", *lines])
+
+
+def table(heads: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    """A table of cells that are escaped already."""
+    rule = "|".join("---" for _ in heads)
+    lines = ("| " + " | ".join(cells) + " |" for cells in body)
+    return "\n".join(["| " + " | ".join(heads) + " |", f"|{rule}|", *lines])
