@@ -27,9 +27,12 @@ def deep_mean(values: Sequence[float], exact: Collection[int] = ()) -> float:
     return mean(deep(values, exact))
 
 
+def spread(draws: Sequence[float]) -> float:
+    """Standard deviation (ddof 1); NaN of fewer than two, and NaN if any is not finite."""
+    return stdev(draws) if len(draws) > 1 and all(map(math.isfinite, draws)) else math.nan
+
+
 def standing(value: float, draws: Sequence[float]) -> float:
     """z = (value - mean)/std of the draws (ddof 1); NaN where the draws do not spread."""
-    if len(draws) < 2 or not all(map(math.isfinite, draws)):
-        return math.nan
-    spread = stdev(draws)
-    return (value - fmean(draws)) / spread if spread > 0 else math.nan
+    sigma = spread(draws)
+    return (value - fmean(draws)) / sigma if sigma > 0 else math.nan

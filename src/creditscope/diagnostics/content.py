@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
-from creditscope.aggregation import deep_mean, standing
+from creditscope.aggregation import deep_mean, mean, spread, standing
 from creditscope.diagnostics import diagnostic
 from creditscope.verdict import Limit, Measurement, Missing
 
@@ -51,7 +50,7 @@ def content(evidence: Evidence) -> Measurement | Missing:
     own = deep_mean(null.own, credit.exact)
     z = standing(own, draws)
     per_layer = tuple(standing(g, [draw[layer] for draw in null.draws]) for layer, g in enumerate(null.own))
-    note = f"deep Γ {own:.3g} against {fmean(draws):.2g} ± {stdev(draws):.2g} by {null.kind}, {len(draws)} draws"
+    note = f"deep Γ {own:.3g} against {mean(draws):.2g} ± {spread(draws):.2g} by {null.kind}, {len(draws)} draws"
     if z < -FLOOR:
         note += ": anti-aligned"
     measured = Measurement(z, per_layer=per_layer, note=note)

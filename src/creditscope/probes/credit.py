@@ -22,46 +22,51 @@ from creditscope.trace import CreditSource, LossFunction, Trace
 
 
 class CreditLedger:
-    """Adds up alignment batch by batch and keeps copies of the images that the probes will look at."""
+    """Adds up alignment batch by batch and keeps copies of the images that the probes will look at: `pieces`."""
 
     def __init__(self, stream: Stream, source: CreditSource) -> None:
         self._stream, self._source = stream, source
         self._aligned = AlignmentLedger()
-        self._pieces: list[Piece] = []
+        self.pieces: list[Piece] = []
         self._room = PROBE_IMAGES
 
     def add(self, batch: Batch, trace: Trace) -> None:
         """The credit of one batch beside its gradients."""
-        signals = checked_signals(self._source, batch, trace.hiddens)
+        signals = checked_signals(self._source, batch, trace)
         credit, gradients = ([self._stream.vectors(t) for t in side] for side in (signals, trace.gradients))
         self._aligned.add(credit, gradients, batch_size=len(batch.labels))
         if self._room > 0:
             count = min(self._room, len(batch.labels))
             few, kept = first_images(batch, count), slice(count)
-            self._pieces.append(Piece(few, _copies(credit, kept), _copies(gradients, kept)))
+            self.pieces.append(Piece(few, _copies(credit, kept), _copies(gradients, kept)))
             self._room -= count
 
     @property
     def batches(self) -> list[Batch]:
         """The probe images."""
-        return [piece.batch for piece in self._pieces]
+        return [piece.batch for piece in self.pieces]
 
     def evidence(
         self, blocks: Sequence[nn.Module], loss_fn: LossFunction, generator: torch.Generator
     ) -> CreditEvidence:
-        """All probes, one after the other."""
-        stream, source, pieces = self._stream, self._source, self._pieces
+        """All probes, one after the other, each with a generator of its own: none changes another's numbers."""
+        stream, source, pieces = self._stream, self._source, self.pieces
+        chance, directions, changes, layers = (_own(generator) for _ in range(4))
         return CreditEvidence(
             alignment=self._aligned.alignment(),
             exact=source.exact,
             local=source.local,
             images=sum(map(len, pieces)),
-            null=null(stream, source, pieces, generator),
-            moves=moved(stream, pieces, loss_fn, generator),
+            null=null(stream, source, pieces, chance),
+            moves=moved(stream, pieces, loss_fn, directions),
             precision=precision(stream, pieces, loss_fn),
-            backprop=hidden_backprop(stream, source, blocks, pieces[0].batch, loss_fn=loss_fn, generator=generator),
-            residual=_residual(source, self.batches, generator),
+            backprop=hidden_backprop(stream, source, blocks, pieces[0].batch, loss_fn=loss_fn, generator=changes),
+            residual=_residual(source, self.batches, layers),
         )
+
+
+def _own(generator: torch.Generator) -> torch.Generator:
+    return torch.Generator().manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
 
 
 def _copies(vectors: Sequence[Tensor], kept: slice) -> tuple[Tensor, ...]:

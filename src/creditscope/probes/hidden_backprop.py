@@ -60,7 +60,7 @@ class _Subject:
         """One pass and one call of the credit with the weights changed."""
         with changed(changes):
             trace = capture(self.stream, batch, self.loss_fn)
-            credit = checked_signals(self.source, batch, trace.hiddens)
+            credit = checked_signals(self.source, batch, trace)
         return _Seen((*trace.hiddens, trace.logits), credit, trace.gradients)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from creditscope.adapters import Stream
 from creditscope.credit_evidence import Layers, Null
+from creditscope.evidence import norm_table
 from creditscope.probes.images import Piece
 from creditscope.probes.label_leak import with_labels
 from creditscope.trace import CreditSource
@@ -80,15 +81,8 @@ def _unit(gradient: Tensor) -> Tensor:
 
 def _cosines(credit: Sequence[Tensor], units: Sequence[Tensor]) -> Tensor:
     """⟨a, g/‖g‖⟩/‖a‖, (layers, rows): no product of two small numbers, so that float32 is enough."""
-    return torch.stack(
-        [
-            (
-                torch.linalg.vecdot(a.to(unit), unit).double()
-                / torch.linalg.vector_norm(a, dim=-1, dtype=torch.float64)
-            ).flatten()
-            for a, unit in zip(credit, units, strict=True)
-        ]
-    )
+    dots = [torch.linalg.vecdot(a.to(unit), unit).flatten() for a, unit in zip(credit, units, strict=True)]
+    return torch.stack(dots) / norm_table(list(credit))
 
 
 def _plain(values: Tensor) -> Layers:

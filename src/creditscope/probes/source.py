@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
-from creditscope.trace import CreditSource
+from creditscope.trace import CreditSource, Trace
 
 CreditFunction = Callable[[Batch], Sequence[Tensor]]
 
@@ -47,8 +47,12 @@ def credit_source(credit: Any, local: bool | None) -> CreditSource:
     return FunctionSource(credit, local is not False)
 
 
-def checked_signals(source: CreditSource, batch: Batch, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """a_0..a_L, once it is certain that there is one per state, of its shape, finite and without a graph."""
+def checked_signals(source: CreditSource, batch: Batch, trace: Trace) -> tuple[Tensor, ...]:
+    """a_0..a_L, once it is certain that there is one per state, of its shape, finite and without a graph.
+
+    Where the network itself is not finite, neither is its credit: D0 says so, and Γ is undefined.
+    """
+    states = trace.hiddens
     with torch.enable_grad():
         given: Any = source.signals(batch)
     if not isinstance(given, tuple | list) or not all(isinstance(signal, Tensor) for signal in given):
@@ -64,6 +68,12 @@ def checked_signals(source: CreditSource, batch: Batch, states: Sequence[Tensor]
         )
     for layer, (signal, state) in enumerate(zip(given, states, strict=True)):
         _check_signal(signal, state, layer)
+        if not bool(signal.isfinite().all()) and all(bool(t.isfinite().all()) for t in (*states, trace.logits)):
+            raise InvalidInput(
+                f"The credit a_{layer} holds {int((~signal.isfinite()).sum())} numbers that are not finite, while the "
+                "states and logits are finite.\n"
+                "Every mean over it would be void. Look for an overflow or a division by zero in the credit function."
+            )
     return tuple(signal.to(state.device) for signal, state in zip(given, states, strict=True))
 
 
@@ -83,12 +93,6 @@ def _check_signal(signal: Tensor, state: Tensor, layer: int) -> None:
             f"The credit a_{layer} requires grad.\n"
             "It is still part of a graph, which keeps the batch in memory and lets gradients flow into the credit. "
             "Return a_l.detach()."
-        )
-    if bool(state.isfinite().all()) and not bool(signal.isfinite().all()):
-        raise InvalidInput(
-            f"The credit a_{layer} holds {int((~signal.isfinite()).sum())} numbers that are not finite, while the "
-            f"state h_{layer} is finite.\n"
-            "Every mean over it would be void. Look for an overflow or a division by zero in the credit function."
         )
 
 

@@ -1,0 +1,36 @@
+"""D8 fires as soon as one answer knows its label, and warns beside the verdict."""
+
+from __future__ import annotations
+
+import pytest
+from tests.diagnostics.evidence_by_hand import evidence, find
+
+from creditscope.credit_evidence import LabelLeak
+from creditscope.verdict import judge, profile
+
+
+@pytest.mark.parametrize(("moved", "status"), [(0, "pass"), (1, "fires"), (1000, "fires")])
+def test_one_answer_that_moves_with_its_label_is_enough(moved, status):
+    found = find("D8", evidence(leak=LabelLeak(moved / 1000, moved // 2, 1000)))
+    assert (found.value, found.status) == (moved / 1000, status)
+
+
+def test_it_warns_but_fails_no_network():
+    leaking = find("D8", evidence(leak=LabelLeak(0.5, 40, 100)))
+    verdict = judge(profile("three"), {"D8": leaking})
+    assert verdict.shown == ()
+    assert verdict.warnings == (
+        "D8 Label leak: the logits of 50.0% of 100 images move with their labels, and 40 predictions change",
+    )
+
+
+@pytest.mark.parametrize(
+    ("given_evidence", "why"),
+    [
+        (evidence(), "no credit was given"),
+        (evidence(leak=LabelLeak(float("nan"), reason="asked twice")), "asked twice"),
+    ],
+)
+def test_d8_is_skipped_where_nothing_can_be_told(given_evidence, why):
+    found = find("D8", given_evidence)
+    assert (found.status, found.note) == ("skipped", why)

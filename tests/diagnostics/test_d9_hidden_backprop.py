@@ -1,0 +1,62 @@
+"""D9 fires when credit moves with weights that no activation can see."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.diagnostics.credit_by_hand import credit
+from tests.diagnostics.evidence_by_hand import evidence, find
+
+from creditscope.credit_evidence import HiddenBackprop
+from creditscope.verdict import judge, profile
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio", "status"),
+    [
+        ("D9", 0.99e-3, "pass"),
+        ("D9", 1.01e-3, "fires"),
+        ("D9:single", 0.099, "pass"),
+        ("D9:single", 0.101, "fires"),
+    ],
+)
+def test_d9_fires_exactly_past_its_limit_in_either_precision(name, ratio, status):
+    found = find(name, credit((0.1, 0.1, 0.1), backprop=HiddenBackprop((1e-15, ratio), images=64)))
+    assert (found.code, found.value, found.status) == ("D9", ratio, status)
+    assert found.note == "largest at layer 1, 64 images, in float64"
+
+
+def test_it_warns_but_fails_no_network():
+    caught = find("D9", credit((0.1, 0.1), backprop=HiddenBackprop((0.9,))))
+    verdict = judge(profile("three"), {"D9": caught})
+    assert verdict.shown == ()
+    assert verdict.warnings[0].startswith("D9 Hidden backprop: largest at layer 0")
+
+
+def test_layers_whose_gradient_hardly_moved_are_named_and_not_judged():
+    found = find("D9", credit((0.1, 0.1, 0.1), backprop=HiddenBackprop((math.nan, 1e-9))))
+    assert found.status == "pass"
+    assert "layer 0 not judged" in found.note
+    assert math.isnan(found.per_layer[0])
+
+
+def test_a_rule_that_declares_to_use_the_weights_above_is_measured_and_not_judged():
+    found = find("D9", credit((0.1, 0.1), local=False, backprop=HiddenBackprop((1.0,))))
+    assert (found.status, found.value) == ("skipped", 1.0)
+    assert "measured, not judged" in found.note
+
+
+@pytest.mark.parametrize(
+    ("given_evidence", "why"),
+    [
+        (evidence(), "no credit was given"),
+        (credit((0.1, 0.1)), "the weights were not changed"),
+        (credit((0.1, 0.1), backprop=HiddenBackprop((), reason="called twice, the credit differs")), "called twice"),
+        (credit((0.1, 0.1), backprop=HiddenBackprop((math.nan,))), "no gradient moved"),
+    ],
+)
+def test_d9_is_skipped_where_nothing_can_be_told(given_evidence, why):
+    found = find("D9", given_evidence)
+    assert (found.status, found.measurement) == ("skipped", None)
+    assert why in found.note

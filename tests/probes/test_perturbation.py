@@ -1,0 +1,96 @@
+"""ρ correlates what credit foretells with what the loss does."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from tests.probes.subjects import backprop, batches, generator, network, noise, pieces
+
+from creditscope.adapters import find_stream
+from creditscope.probes.images import losses_from, raised
+from creditscope.probes.moves import moved
+from creditscope.probes.perturbation import pearson
+from creditscope.trace import capture, cross_entropy, losses_at
+
+
+@pytest.fixture(scope="module")
+def net():
+    return network()
+
+
+def scores(net, credit, count=1024):
+    return moved(find_stream(net), pieces(net, credit, batches(count)), cross_entropy, generator())
+
+
+def test_the_gradient_foretells_the_loss_and_a_random_vector_does_not(net):
+    true, random = scores(net, backprop(net)), scores(net, noise(net))
+    assert min(true.rho) > 0.99
+    assert true.rho == pytest.approx(true.rho_bp)
+    assert max(map(abs, random.rho)) < 0.02
+    assert random.rho_bp == pytest.approx(true.rho, abs=1e-3)
+
+
+def test_the_opposite_of_the_gradient_scores_minus_one_and_its_size_does_not_matter(net):
+    shrunk = scores(net, lambda batch: [-1e-20 * a for a in backprop(net)(batch)], 128)
+    assert max(shrunk.rho) < -0.99
+
+
+def test_zero_credit_has_no_correlation(net):
+    found = scores(net, lambda batch: [0 * a for a in backprop(net)(batch)], 128)
+    assert all(math.isnan(rho) for rho in (*found.rho, *found.rho_absolute, *found.nudge))
+    assert min(found.rho_bp) > 0.99
+
+
+def test_an_absolute_step_on_a_large_stream_drowns_in_rounding_while_a_relative_one_does_not():
+    net = network()
+    with torch.no_grad():
+        net.embed.weight *= 1e7
+        net.embed.bias *= 1e7
+    found = scores(net, backprop(net), 256)
+    assert min(found.rho) > 0.99
+    assert all(math.isnan(rho) or abs(rho) < 0.5 for rho in found.rho_absolute_bp)
+
+
+def test_losses_are_computed_in_float64_and_the_model_comes_back_in_its_own(net):
+    assert scores(net, backprop(net), 128).precision == "float64"
+    assert {p.dtype for p in net.parameters()} == {torch.float32}
+
+
+def test_running_on_from_a_state_is_the_whole_run_with_a_shift(net):
+    stream, batch = find_stream(net), batches(5, 5)[0]
+    trace = capture(stream, batch)
+    for layer in range(4):
+        moves = 0.1 * torch.randn(2, 5, 48, generator=generator(layer))
+        onward = losses_from(stream, batch, layer, trace.hiddens[layer], moves, cross_entropy)
+        whole = torch.stack([losses_at(stream, batch, {layer: move}) for move in moves])
+        assert torch.allclose(onward, whole, atol=1e-5)
+
+
+@pytest.mark.parametrize("read", ["first", "mean", "all", 2])
+@pytest.mark.parametrize("shape", [(3, 5, 4), (3, 4, 2, 2)])
+def test_a_raised_change_reads_as_what_it_was_raised_from(net, read, shape):
+    stream = find_stream(net, read=read)
+    state = torch.zeros(shape)
+    vectors = torch.randn(stream.vectors(state).shape, generator=generator())
+    change = raised(stream, vectors, state)
+    assert change.shape == state.shape
+    assert torch.allclose(stream.vectors(change), vectors, atol=1e-6)
+
+
+def test_the_correlation_is_pearsons():
+    x, y = torch.randn(2, 500, generator=generator(), dtype=torch.float64)
+    mixed = 0.6 * x + 0.8 * y
+    expected = torch.corrcoef(torch.stack([x, mixed]))[0, 1].item()
+    assert pearson(x, mixed) == pytest.approx(expected)
+    assert pearson(1e-200 * x, 1e-200 * mixed) == pytest.approx(expected)
+    assert math.isnan(pearson(x, torch.ones(500)))
+
+
+@pytest.mark.parametrize(("name", "shape"), [("vit_mini", (3, 8, 8)), ("small_cnn", (3, 8, 8))])
+def test_tokens_and_channels_are_moved_where_they_are_read(name, shape):
+    net = network(name, shape)
+    found = moved(find_stream(net), pieces(net, backprop(net), batches(6, 6, shape)), cross_entropy, generator())
+    assert min(found.rho) > 0.99
+    assert max(found.nudge) < 0
