@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from creditscope.aggregation import deep_mean, mean
+from creditscope.aggregation import deep_mean, mean, spread
 from creditscope.credit_evidence import CreditEvidence, Layers, Moves, Null
 from creditscope.diagnostics.content import GATED
 from creditscope.evidence import Evidence
 from creditscope.verdict import Measurement
 
-COSINES = ("gamma", "gamma_clamped", "gamma_clamped_mean", "gamma_null", "gamma_random")
+COSINES = ("gamma", "gamma_clamped", "gamma_clamped_mean", "gamma_null", "gamma_null_std", "gamma_random")
 
 
 def credit_measures(evidence: Evidence) -> dict[str, Measurement]:
@@ -62,6 +62,10 @@ def _null(null: Null, credit: CreditEvidence) -> dict[str, Measurement]:
     by_layer = tuple(mean(layer) for layer in zip(*null.draws, strict=True))
     kind = f"mean Γ of {len(null.draws)} draws by {null.kind}, {null.images:,} images"
     found = {"gamma_null": _layered(by_layer, credit, kind)}
+    if len(null.draws) > 1:
+        spreads = tuple(spread(layer) for layer in zip(*null.draws, strict=True))
+        note = "standard deviation of Γ over these draws, ddof 1; value: mean over layers 1..L"
+        found["gamma_null_std"] = Measurement(deep_mean(spreads, credit.exact), spreads, note=note)
     if null.random:
         note = f"Γ of one random vector per image, {null.images:,} images: calibration only"
         found["gamma_random"] = Measurement(deep_mean(null.random), null.random, note=note)

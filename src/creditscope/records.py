@@ -77,6 +77,30 @@ class Report(Record):
             write_text(path, text)
         return text
 
+    def to_html(self, path: Path | str) -> Path:
+        """Write the report as one page that needs no network; its path."""
+        from creditscope.report.html import html
+
+        return write_text(path, html(self))
+
+    def to_latex(self, path: Path | str | None = None) -> str:
+        """Booktabs tables and the reporting form; written to `path` too if one is given."""
+        from creditscope.report.latex import latex
+
+        text = latex(self)
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def to_markdown(self, path: Path | str | None = None) -> str:
+        """The same for a README or a rebuttal; written to `path` too if one is given."""
+        from creditscope.report.markdown import markdown
+
+        text = markdown(self)
+        if path is not None:
+            write_text(path, text)
+        return text
+
     @classmethod
     def from_json(cls, path: Path | str) -> Report:
         """Read a report; an unknown schema version or a damaged file is refused."""

@@ -50,6 +50,9 @@ Protocol = Annotated[str, _judging("three, four or april.")]
 Thresholds = Annotated[list[str] | None, _judging("Another limit, as in D1=100. Repeatable.", "CODE=VALUE")]
 Check = Annotated[bool, _judging("Compare the backward pass with a finite difference first.")]
 Json = Annotated[str | None, _running("Write the report as JSON too; - prints it instead of the page.", "FILE")]
+Html = Annotated[Path | None, _running("Write the report as a page that needs no network.", "FILE", "--html")]
+Latex = Annotated[str | None, _running("Write tables and the reporting form; - prints them.", "FILE", "--latex")]
+Markdown = Annotated[str | None, _running("The same for GitHub; - prints it.", "FILE", "--markdown")]
 Device = Annotated[str, _running("cpu, cuda, cuda:1 and so on.")]
 Threads = Annotated[int | None, _running("Threads of the CPU.", min=1)]
 
@@ -75,6 +78,9 @@ def audit(
     threshold: Thresholds = None,
     gradient_check: Check = True,
     json: Json = None,
+    html: Html = None,
+    latex: Latex = None,
+    markdown: Markdown = None,
     device: Device = "cpu",
     threads: Threads = None,
     plugin: Plugins = None,
@@ -89,8 +95,9 @@ def audit(
     Example: `creditscope audit dfa.safetensors --network resmlp --data mnist1d --control-accuracy 0.32`
     """
     limits, settings = words.thresholds(threshold), words.pairs(option, "--option", "d=256")
-    if json not in (None, "-"):
-        words.writable(Path(str(json)))
+    files = [Path(str(file)) for file in (json, html, latex, markdown) if file not in (None, "-")]
+    for file in files:
+        words.writable(file)
     import torch
 
     from creditscope.auditing import audit as examine
@@ -114,7 +121,7 @@ def audit(
                 weights, {"network": network, "model": model, "option": option, "data": data, "batches": batches}
             )
             report = audit_folder(weights, data_dir, str(place), limit, {**options, "check_gradient": gradient_check})
-            return show(report, json)
+            return write(report, weights, html, latex, markdown) or show(report, json)
         images = data_from(data, data_dir, batches)
         report = examine(
             subject_from(weights, network, model, settings, images).to(place),
@@ -129,7 +136,27 @@ def audit(
             f"A batch of {batch_size} images does not fit into the memory of {device}.\n"
             "Nothing was measured. Give a smaller --batch-size."
         ) from error
-    return show(report, json)
+    return write(report, weights, html, latex, markdown) or show(report, json)
+
+
+def write(report: Report, weights: Path, html: Path | None, latex: str | None, markdown: str | None) -> int:
+    """Write whatever else was asked for; a run's own record tells the form how it was trained."""
+    if html is None and latex is None and markdown is None:
+        return 0
+    from creditscope.commands.report import write_texts
+    from creditscope.report.exhibits import from_report, from_runs
+    from creditscope.report.html import write_page
+
+    shown = from_report(report)
+    if weights.is_dir():
+        from creditscope.records import RunRecord
+
+        record = RunRecord.from_json(weights / "record.json")
+        (shown,) = from_runs([record.model_copy(update={"report": report})])
+    if html is not None:
+        write_page(shown, html)
+    write_texts([shown], latex, markdown)
+    return 0
 
 
 def show(report: Report, json: str | None) -> int:

@@ -55,4 +55,9 @@ def demo(
     say("\n" + demonstration_page(runs, store, width()))
     dfa = next(key for key, spec in runs.items() if spec.method == "dfa" and not spec.penalty)
     say(f"\nThe whole audit of DFA: creditscope audit {out / dfa}")
+    from creditscope.commands.report import study_pages
+    from creditscope.study.tables import audit_table
+
+    title = f"Demonstration: {data}, {epochs} epochs, seed {seed}"
+    say(f"As pages: {study_pages(runs, store, audit_table(runs, store), title, out / 'report')}")
     return 0

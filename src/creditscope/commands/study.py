@@ -110,7 +110,7 @@ def run(
     from creditscope.study.job import Job
 
     pattern = Job("", next(iter(runs.values())), device=device, data_folder=data_dir, snapshot_seconds=snapshot_every)
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    before = signal.signal(signal.SIGTERM, _as_interrupt)
     try:
         with _engine(workers, ray, cpus, gpus) as engine, board() as shown:
             summary = run_study(runs, kept, engine, shown, Wishes(pattern, retry_failed, audit_again))
@@ -120,6 +120,8 @@ def run(
             f"Stopped. {done} of {len(runs)} runs are done and kept. To go on, run the same command again.\n"
         )
         return INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return _closing(summary, runs, file, store)
 
 
@@ -248,6 +250,7 @@ def report(
     budget: Budget = None,
     only: Only = None,
     protocol: Annotated[str, typer.Option(help="three or four.")] = "three",
+    html: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write it as pages too, one per run.")] = None,
     plugin: Plugins = None,
 ) -> int:
     """The audit table over seeds: a verdict for each seed, and for each method as a whole."""
@@ -258,4 +261,8 @@ def report(
     study, runs = _planned(file, budget, plugin, kept, only)
     rows = audit_table(runs, kept, protocol=protocol)
     say(table_page(_title(study, budget), rows, width() if sys.stdout.isatty() else WIDE))
+    if html is not None:
+        from creditscope.commands.report import study_pages
+
+        say(f"wrote {study_pages(runs, kept, rows, _title(study, budget), html)}")
     return 0

@@ -26,7 +26,7 @@ HEADINGS = {
     "weight_drift": "drift of W",
 }
 # D2 shows the gradient norm; D3's numbers are per seed; D6 speaks of the nulls, D7 and D9 name their worst layer.
-ELSEWHERE = ("gradient_norm", "D3", "gamma_null", "gamma_random", "D7", "D9")
+ELSEWHERE = ("gradient_norm", "D3", "gamma_null", "gamma_null_std", "gamma_random", "D7", "D9")
 GATED = ("gamma", "gamma_clamped", "gamma_clamped_mean", "D6")  # cosines with the reference gradient
 
 
