@@ -1,0 +1,93 @@
+"""The demonstration says what its records say, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from creditscope.study.demonstration import demonstration, demonstration_page
+from creditscope.study.store import Store
+from creditscope.verdict import Measurement
+from tests.report.made import EXPLODED, HEALTHY, report
+from tests.study.made import record
+
+GAMMA = {"gamma_clamped_mean": Measurement(0.034)}
+
+
+def filled(folder: Path, accuracies: dict[tuple[str, bool, str], float], exploded: bool = True) -> Store:
+    """A store with every run of the demonstration, by method, whether penalised, and control."""
+    store = Store(folder)
+    for key, spec in demonstration().items():
+        wild = exploded and spec.method == "dfa" and not spec.penalty and spec.control == "none"
+        made = record(
+            spec,
+            accuracies[spec.method, bool(spec.penalty), spec.control],
+            report=report(EXPLODED if wild else HEALTHY, GAMMA),
+        )
+        made.to_json(folder / key / "record.json")
+    return store
+
+
+PUBLISHED_FORM = {
+    ("bp", False, "none"): 0.74,
+    ("bp", False, "frozen"): 0.56,
+    ("dfa", False, "none"): 0.25,
+    ("dfa", False, "frozen"): 0.32,
+    ("fa", False, "none"): 0.49,
+    ("fa", False, "frozen"): 0.34,
+    ("dfa", True, "none"): 0.45,
+}
+
+
+def test_four_methods_share_three_frozen_twins() -> None:
+    specs = list(demonstration().values())
+    assert [(spec.method, bool(spec.penalty)) for spec in specs if spec.control == "none"] == [
+        ("bp", False),
+        ("dfa", False),
+        ("fa", False),
+        ("dfa", True),
+    ]
+    assert [spec.method for spec in specs if spec.control == "frozen"] == ["bp", "dfa", "fa"]
+
+
+def test_the_table_shows_claims_and_verdicts(tmp_path: Path) -> None:
+    page = demonstration_page(demonstration(), filled(tmp_path, PUBLISHED_FORM), 80)
+    lines = {line.split("  ")[0]: line for line in page.splitlines()}
+    assert lines["bp"].endswith("PASS")
+    assert lines["dfa"].endswith("FAIL(D1+D2+D3)")
+    assert "25.0 %" in lines["dfa"]
+    assert "32.0 %" in lines["dfa"]
+    assert "0.03" in lines["dfa"]
+    assert lines["dfa + penalty 0.01"].endswith("PASS")
+    assert "the penalty λ‖f(h)‖² bounds the stream" in page
+    assert max(len(line) for line in page.splitlines()) <= 80
+
+
+def test_the_reading_changes_with_the_records(tmp_path: Path) -> None:
+    calm = {**PUBLISHED_FORM, ("dfa", False, "none"): 0.45}
+    page = demonstration_page(demonstration(), filled(tmp_path, calm, exploded=False), 80)
+    assert "FAIL" not in page
+    assert "a paper would print" not in page
+    assert "bounds the stream" not in page
+
+
+def test_a_margin_near_the_limit_is_called_undecided(tmp_path: Path) -> None:
+    near = {**PUBLISHED_FORM, ("dfa", True, "none"): 0.33}
+    page = demonstration_page(demonstration(), filled(tmp_path, near), 80)
+    assert "INCONCLUSIVE(D3)" in page
+    assert "(D3 undecided)" in " ".join(page.split())
+
+
+@pytest.mark.slow
+def test_the_demo_runs_and_a_second_call_trains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from creditscope.cli import run
+
+    words = ["demo", "--epochs", "2", "--out", str(tmp_path / "demo")]
+    assert run(words) == 0
+    first = capsys.readouterr()
+    assert "7 to go" in first.err
+    assert run(words) == 0
+    second = capsys.readouterr()
+    assert "7 are there, 0 to go" in second.err
+    assert first.out == second.out
