@@ -55,7 +55,9 @@ def main() -> None:
     print(f"{'':<12}{''.join(head.rjust(8) for head in heads)}  null/(t + c)   whole/plain")
     for method in ("dfa", "fa", "fa_weights"):
         print(row(method))
-    print("moves: ρ and nudging, 32 directions per image and layer, twice. plain, whole: audit without and with credit.")
+    print(
+        "moves: ρ and nudging, 32 directions per image and layer, twice. plain, whole: an audit without, with credit."
+    )
 
 
 if __name__ == "__main__":
