@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.report.made import EXPLODED, HEALTHY, report
+from tests.study.made import record
 
 from creditscope.study.demonstration import demonstration, demonstration_page
 from creditscope.study.store import Store
 from creditscope.verdict import Measurement
-from tests.report.made import EXPLODED, HEALTHY, report
-from tests.study.made import record
 
 GAMMA = {"gamma_clamped_mean": Measurement(0.034)}
 

@@ -71,7 +71,7 @@ def _why(findings: dict[str, Finding]) -> Iterator[str]:
 
 
 def _mark(finding: Finding) -> str:
-    return {Status.FIRES: f" ({finding.code} fires)", Status.UNDECIDED: f" ({finding.code} open)"}.get(
+    return {Status.FIRES: f" ({finding.code} fires)", Status.UNDECIDED: f" ({finding.code} undecided)"}.get(
         finding.status, ""
     )
 
