@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from tests.study.made import children, creditscope, finished, without_times, write_study
 
 

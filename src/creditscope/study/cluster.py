@@ -38,10 +38,11 @@ class RayEngine(Engine):
             num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False
         )
         if not self._room():
+            there = f"{self._there('CPU'):g} and {self._there('GPU'):g}"
             self.stop()
             raise InvalidInput(
-                f"No run fits into the cluster: one needs {cpus:g} CPUs and {gpus:g} GPUs, there are "
-                f"{self._there('CPU'):g} and {self._there('GPU'):g}.\nNothing would ever start. Ask for less."
+                f"No run fits into the cluster: one needs {cpus:g} CPUs and {gpus:g} GPUs, there are {there}.\n"
+                "Nothing would ever start. Ask for less."
             )
 
     def _pinned(self, kind: type) -> Any:
@@ -58,11 +59,8 @@ class RayEngine(Engine):
 
     def _room(self) -> int:
         """How many runs the cluster holds as it is now."""
-        return (
-            min(int(self._there(name) // need) for name, need in self._needs.items() if need)
-            if any(self._needs.values())
-            else 1
-        )
+        rooms = [int(self._there(name) // need) for name, need in self._needs.items() if need]
+        return min(rooms, default=1)
 
     @property
     def workers(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from pydantic import Field
 
 from creditscope.diagnostics import diagnostics, examine
+from creditscope.errors import InvalidInput
 from creditscope.records import Record, RunRecord
 from creditscope.study.plan import Plan
 from creditscope.study.seeds import Spread, seeds_to_settle, spread
@@ -69,6 +70,11 @@ def audit_table(
     runs: Plan, store: Store, *, protocol: str = "three", limits: Mapping[str, float] | None = None
 ) -> list[AuditRow]:
     """A row for every setting of a study, seeds together; `limits` puts other limits in the place of the own ones."""
+    if variants := profile(protocol).variants:
+        raise InvalidInput(
+            f"The protocol {protocol!r} measures {', '.join(variants)} in a form that records do not hold.\n"
+            "The verdicts would rest on other numbers. Use three or four, or audit the weights."
+        )
     records = {key: store.record(key) for key in runs if store.record_path(key) is not None}
     by_spec = {_content(spec): key for key, spec in runs.items()}
     groups: dict[str, dict[str, RunSpec]] = {}

@@ -1,0 +1,176 @@
+"""The driver does what is missing, once, and keeps whatever comes back."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from tests.study.made import TWELVE, PretendEngine, failing, record
+
+from creditscope.errors import BadFile
+from creditscope.study.board import Board, LiveBoard
+from creditscope.study.declaration import Study
+from creditscope.study.driver import Wishes, run_study
+from creditscope.study.job import Job, Outcome, Trouble
+from creditscope.study.plan import plan
+from creditscope.study.spec import RunSpec
+from creditscope.study.state import standing
+from creditscope.study.store import State, Store
+
+RUNS = plan(Study.parse(TWELVE.replace("{epochs}", "2")))
+PATTERN = Job("", RunSpec())
+
+
+def drive(store: Store, engine: PretendEngine, board: Board | None = None, **wishes):
+    return run_study(RUNS, store, engine, board or Board(io.StringIO()), Wishes(PATTERN, **wishes))
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+def audited(job: Job) -> Outcome:
+    """A record that has a report, as far as the store can see."""
+    return Outcome(b"weights", record(job.spec).to_json())
+
+
+@pytest.fixture
+def reports(monkeypatch):
+    """Let every committed run count as audited."""
+    monkeypatch.setattr(Store, "unaudited", lambda self, key: False)
+
+
+def test_every_run_is_done_once_and_the_second_call_does_nothing(store, reports):
+    first = drive(store, PretendEngine())
+    assert sorted(first.done) == sorted(RUNS)
+    second = PretendEngine()
+    assert drive(store, second).found == list(RUNS)
+    assert second.jobs == []
+
+
+def test_failures_are_kept_and_done_again_on_request_only(store, reports):
+    assert sorted(drive(store, PretendEngine(failing())).failed) == sorted(RUNS)
+    again = PretendEngine()
+    assert len(drive(store, again).failed) == 12
+    assert again.jobs == []
+    assert len(drive(store, PretendEngine(), retry=True).done) == 12
+    assert standing(RUNS, store).counts[State.FAILED] == 0
+
+
+def test_a_network_that_could_not_be_audited_is_kept_with_the_reason(store):
+    trouble = Trouble("NotTheGradient: no", "Traceback", "audit")
+    drive(store, PretendEngine(lambda job: replace(audited(job), trouble=trouble)))
+    key = next(iter(RUNS))
+    assert store.ended(key) is State.FAILED
+    assert store.failure(key).stage == "audit"
+    engine = PretendEngine()
+    drive(store, engine, retry=True)
+    assert all(job.trained == store.folder / job.key for job in engine.jobs)  # audited again, not trained again
+
+
+def test_finished_runs_without_a_report_are_audited_not_trained(store):
+    store.prepare()
+    key = next(iter(RUNS))
+    store.commit(key, b"weights", record(RUNS[key]))
+    engine = PretendEngine()
+    drive(store, engine)
+    assert [job.key for job in engine.jobs if job.trained is not None] == [key]
+
+
+def test_audit_again_takes_up_every_finished_run_with_weights(store, reports):
+    drive(store, PretendEngine())
+    engine = PretendEngine()
+    drive(store, engine, audit_again=True)
+    assert len([job for job in engine.jobs if job.trained is not None]) == 12
+
+
+def test_a_run_in_other_hands_is_left_to_them_and_taken_up_when_they_let_go(store, reports):
+    store.prepare()
+    key = next(iter(RUNS))
+    claim = store.claim(key)
+    engine = PretendEngine()
+
+    def answer(job: Job) -> Outcome:
+        if len(engine.jobs) == 11:
+            claim.release()
+        return audited(job)
+
+    engine.answer = answer
+    summary = drive(store, engine)
+    assert [job.key for job in engine.jobs][-1] == key
+    assert sorted(summary.done) == sorted(RUNS)
+
+
+def test_a_run_that_others_finished_meanwhile_is_not_done_again(store, reports):
+    store.prepare()
+    key = next(iter(RUNS))
+    claim = store.claim(key)
+    engine = PretendEngine()
+
+    def answer(job: Job) -> Outcome:
+        if len(engine.jobs) == 11:
+            store.commit(key, b"theirs", record(RUNS[key]))
+            claim.release()
+        return audited(job)
+
+    engine.answer = answer
+    summary = drive(store, engine)
+    assert key in summary.found
+    assert key not in {job.key for job in engine.jobs}
+    assert (store.folder / key / "weights.safetensors").read_bytes() == b"theirs"
+
+
+def test_a_full_disk_stops_the_study_and_blames_no_run(store, reports):
+    done = list(RUNS)[:2]
+    trouble = Trouble("BadFile: KEY.snapshot cannot be written: No space left on device", "", everywhere=True)
+    engine = PretendEngine(lambda job: audited(job) if job.key in done else Outcome(trouble=trouble))
+    with pytest.raises(BadFile, match="The study stops: BadFile: KEY.snapshot cannot be written: No space left"):
+        drive(store, engine)
+    assert engine.stopped
+    counts = standing(RUNS, store).counts
+    assert (counts[State.DONE], counts[State.FAILED], counts[State.RUNNING]) == (2, 0, 0)
+    assert not list(store.folder.glob("*.claim"))
+
+
+def test_an_interrupt_leaves_no_claim_and_every_finished_run(store, reports):
+    engine = PretendEngine()
+
+    def answer(job: Job) -> Outcome:
+        if len(engine.jobs) > 4:
+            raise KeyboardInterrupt
+        return audited(job)
+
+    engine.answer = answer
+    with pytest.raises(KeyboardInterrupt):
+        drive(store, engine)
+    assert engine.stopped
+    assert standing(RUNS, store).counts[State.DONE] == 4
+    assert not list(store.folder.glob("*.claim"))
+
+
+def test_plain_lines_say_what_ended_and_how_much_is_left(store, reports):
+    text = io.StringIO()
+    key = next(iter(RUNS))
+    drive(store, PretendEngine(lambda job: failing("E: a\nb")(job) if job.key == key else audited(job)), Board(text))
+    lines = text.getvalue().splitlines()
+    assert lines[0] == "12 runs: 0 are there, 12 to go, 2 at a time"
+    assert f"[ 1/12] FAILED  {key}  {RUNS[key].title}: E: a" in lines[1]
+    assert "accuracy 0.5000, 10 s left" in lines[2]  # ten more of two seconds each, two at a time
+    assert lines[-1].startswith("[12/12] done ")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_live_board_shows_a_bar_per_run_and_the_whole(store, reports):
+    text = Terminal()
+    with LiveBoard(text) as board:
+        drive(store, PretendEngine(), board)
+    shown = text.getvalue()
+    assert "the study" in shown
+    assert "12/12 runs" in shown
+    assert "[12/12] done" in shown

@@ -1,0 +1,59 @@
+"""The time left comes from what runs of the same kind took, and asking for it imports no torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from tests.study.made import record, write_study
+
+from creditscope.study.declaration import Study
+from creditscope.study.plan import plan
+from creditscope.study.spec import RunSpec
+from creditscope.study.state import Pace, duration, standing
+from creditscope.study.store import State, Store
+
+PROBE = """
+import sys
+from creditscope.cli import run
+code = run(sys.argv[1:])
+print(code, [name for name in ("torch", "scipy", "ray", "lightning", "altair") if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(3.4, "3 s"), (89, "89 s"), (600, "10 min"), (7500, "2 h 05 min")])
+def test_durations_read_well(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_runs_take_as_long_as_others_of_their_kind_and_unknown_kinds_as_the_middle_of_all():
+    pace = Pace()
+    slow, fast = RunSpec(method="ep", epochs=10), RunSpec(method="bp", epochs=10)
+    assert pace.seconds(fast, 10) is None
+    pace.learn(slow, 100)
+    pace.learn(fast, 10)
+    assert pace.seconds(slow, 5) == 50
+    assert pace.seconds(fast, 10) == 10
+    assert pace.seconds(RunSpec(method="dfa"), 10) == 55
+    assert pace.total([(slow, 10), (fast, 10)]) == 110
+
+
+def test_a_study_half_done_has_half_its_time_left(tmp_path):
+    runs = plan(Study.parse("[fixed]\nepochs = 1\n[grid]\nseed = [1, 2, 3, 4]"))
+    store = Store(tmp_path)
+    for key in list(runs)[:2]:
+        store.commit(key, b"", record(runs[key]))
+    found = standing(runs, store)
+    assert found.counts == {State.DONE: 2, State.RUNNING: 0, State.FAILED: 0, State.MISSING: 2}
+    assert found.seconds_left == 4.0
+
+
+def test_status_of_a_study_that_was_expanded_before_imports_neither_torch_nor_scipy(tmp_path):
+    study, store = write_study(tmp_path), tmp_path / "store"
+    store.mkdir()
+    plan(Study.read(study), store=store)
+    command = [sys.executable, "-c", PROBE, "study", "status", str(study), "--store", str(store)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert answer.stdout.splitlines()[-1] == "0 []"
+    assert "12 runs: 0 done, 0 running, 0 failed, 12 missing" in answer.stdout
