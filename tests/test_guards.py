@@ -250,7 +250,7 @@ def test_a_layer_with_a_backward_of_its_own_is_refused(wrong: str, frozen: bool)
     assert ", but the backward pass of Branches promises " in changes
     assert why == "A diagnostic would compare credit with something that is not a gradient."
     assert todo == (
-        "Does a layer define its own backward? Load the weights into a plain network, or pass reference= a plain twin."
+        "Does a layer define its own backward? Pass reference=creditscope.plain_twin(model), or a plain twin of yours."
     )
 
 

@@ -7,51 +7,162 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from creditscope.batch import each_tensor
 from creditscope.contract import ContractStream, HiddenStream
-from creditscope.errors import InvalidInput, ModelMismatch, UnknownName
+from creditscope.discovery import discover
+from creditscope.errors import CreditscopeError, InvalidInput, ModelMismatch, UnknownName
 from creditscope.hooks import HookedBlocks
 from creditscope.registry import unknown
 from creditscope.stream import Pass, Read, Shifts, StagedStream, Stream, block_lists, called, logits_of
+from creditscope.unwrapping import bare
 
-__all__ = ["HookStream", "Pass", "Read", "Shifts", "StagedStream", "Stream", "find_stream", "named_blocks"]
+__all__ = [
+    "HookStream",
+    "Pass",
+    "Read",
+    "SearchedStream",
+    "Shifts",
+    "StagedStream",
+    "Stream",
+    "find_stream",
+    "named_blocks",
+]
 
 
 class HookStream(Stream):
     """Any module with named blocks: h_l is the input of block l, h_L what leaves the last one.
 
     Where input + output of every block equals the next input, the blocks are branches of a residual stream and
-    h_L = input + output; else h_L is the last output.
+    h_L = input + output; else h_L is the last output. Where a `reader` is known, h_L is what enters that. States may
+    come as (T, N, d), tokens first; they are shown samples first.
     """
 
-    def __init__(self, model: nn.Module, read: Read, blocks: Sequence[nn.Module]) -> None:
+    def __init__(
+        self, model: nn.Module, read: Read, blocks: Sequence[nn.Module], reader: nn.Module | None = None
+    ) -> None:
         super().__init__(model, read)
-        self._hooked = HookedBlocks(model, blocks)
+        self._listed, self._reader = list(blocks), reader
+        self._hooked = HookedBlocks(model, self._listed if reader is None else [*self._listed, reader])
         self._branches: tuple[bool, ...] | None = None
         self._certain: tuple[bool, ...] = ()
+        self._tokens_first = False
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The blocks that were named or found."""
+        return self._listed
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """One call of the model with hooks that are gone when it returns."""
         if self._branches is None:
-            with torch.no_grad(), self._hooked.recording() as seen:
-                called(self.model, inputs)
-            seen.states()
-            self._branches = seen.branches()
-            self._certain = tuple(map(any, zip(self._branches, seen.chained(), strict=True)))
-        with self._hooked.recording() as seen, self._hooked.shifting(shifts or {}, self._branches):
+            self._branches = self._look(inputs)
+        turned = {layer: self.oriented(shift) for layer, shift in (shifts or {}).items()}
+        with self._hooked.recording() as seen, self._hooked.shifting(turned, self._branches):
             logits = logits_of(called(self.model, inputs))
-        states, last = seen.states(), seen.outputs[-1]
+        states, last = tuple(seen.states()), seen.outputs[-1]
+        if self._reader is not None:
+            return Pass(tuple(map(self.oriented, states)), states, logits)
         deepest = states[-1] + last if all(self._branches) else last
-        return Pass((*states, deepest), (*states, last), logits)
+        return Pass(tuple(map(self.oriented, (*states, deepest))), (*states, last), logits)
 
     def certain(self, layer: int) -> bool:
         """Not where a block neither adds to the stream nor returns it: others read the state too, perhaps before it."""
-        return layer >= len(self._certain) or self._certain[layer]
+        return self._reader is not None or layer >= len(self._certain) or self._certain[layer]
+
+    def oriented(self, tensor: Tensor) -> Tensor:
+        """Samples first; it undoes itself."""
+        return tensor.transpose(0, 1) if self._tokens_first and tensor.dim() == 3 else tensor
+
+    def _look(self, inputs: Any) -> tuple[bool, ...]:
+        """Run once to see which blocks are branches, and which axis counts the samples."""
+        with torch.no_grad(), self._hooked.recording() as seen:
+            count = len(logits_of(called(self.model, inputs)))
+        state = seen.states()[-1]
+        if state.dim() == 3 and state.shape[1] == count:
+            self._tokens_first = state.shape[0] != count or self._shrinks(inputs, count)
+        branches = seen.branches()
+        self._certain = tuple(map(any, zip(branches, seen.chained(), strict=True)))
+        return branches
+
+    def _shrinks(self, inputs: Any, count: int) -> bool:
+        """Whether one sample fewer shortens the second axis: as many tokens as samples do not tell them apart."""
+        fewer = each_tensor(inputs, lambda tensor: tensor[1:] if tensor.dim() and len(tensor) == count else tensor)
+        if count < 2:
+            return False
+        with torch.no_grad(), self._hooked.recording() as seen:
+            called(self.model, fewer)
+        return seen.states()[-1].shape[1] == count - 1
+
+
+class SearchedStream(Stream):
+    """A model that does not show its stream: it is found by structure as soon as there are inputs to run it on."""
+
+    def __init__(self, model: nn.Module, read: Read, trial: ContractStream | None = None) -> None:
+        super().__init__(model, read)
+        self._trial = trial
+        self._found: Stream | None = None
+
+    def found(self, inputs: Any) -> Stream:
+        """The stream itself: of the published contract, if the forward pass keeps it, else of the blocks found."""
+        if self._found is None:
+            objection = self._objection(inputs)
+            kept = self._trial if objection is None else None
+            self._found = kept or self._structure(inputs, objection)
+        return self._found
+
+    def _objection(self, inputs: Any) -> Exception | None:
+        """Why the forward pass is not that of the published contract: the model means other things by its names."""
+        try:
+            with torch.no_grad():
+                if self._trial is not None:
+                    self._trial.verify(inputs, self._trial.run(inputs).logits)
+        except (CreditscopeError, RuntimeError, TypeError, AttributeError, ValueError) as error:
+            return error
+        return None
+
+    def _structure(self, inputs: Any, objection: Exception | None) -> Stream:
+        try:
+            found = discover(self.model, inputs)
+        except ModelMismatch as error:
+            raise objection if isinstance(objection, ModelMismatch) else error from error
+        reader = self.model.get_submodule(found.reader) if found.reader else None
+        return HookStream(self.model, self.rule, found.blocks, reader)
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The blocks, once they are found."""
+        if self._found is None:
+            raise ModelMismatch(
+                f"The blocks of {type(self.model).__name__} are not known before its first batch.\n"
+                "They are found by running it. Pass blocks= the path of its block list, or run it first."
+            )
+        return self._found.blocks
+
+    def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
+        """As the stream that was found."""
+        return self.found(inputs).run(inputs, shifts)
+
+    def certain(self, layer: int) -> bool:
+        """As the stream that was found."""
+        return self._found is not None and self._found.certain(layer)
+
+    def onward(self, layer: int, state: Tensor) -> Tensor | None:
+        """As the stream that was found."""
+        return None if self._found is None else self._found.onward(layer, state)
+
+    def oriented(self, tensor: Tensor) -> Tensor:
+        """As the stream that was found."""
+        return tensor if self._found is None else self._found.oriented(tensor)
 
 
 def find_stream(model: nn.Module, blocks: str | Sequence[str] | None = None, read: Read = "auto") -> Stream:
-    """The stream of a model: of our own kind, of the published contract, or of the blocks that are named."""
+    """The stream of a model: of our own kind, of the published contract, of the blocks that are named, or searched.
+
+    Wrappers such as DataParallel and torch.compile are taken off: `stream.model` is the model itself.
+    """
+    model = bare(model)
     if not _is_rule(read):
         raise InvalidInput(
             f"read={read!r} does not say which vector stands for a state with tokens.\n"
@@ -71,13 +182,8 @@ def find_stream(model: nn.Module, blocks: str | Sequence[str] | None = None, rea
         if any(hasattr(model, name) for name in ("embed", "patch_embed")) and (
             hasattr(model, "out_head") or hasattr(model, "head")
         ):
-            return ContractStream(model, read)
-    raise ModelMismatch(
-        f"{type(model).__name__} does not show its stream: it has neither `return_hidden=True` nor "
-        "embed, blocks and read-out.\n"
-        "Without the states between the blocks there is nothing to audit. "
-        f"Pass blocks= the path of its block list. {block_lists(model)}"
-    )
+            return SearchedStream(model, read, ContractStream(model, read))
+    return SearchedStream(model, read)
 
 
 def _is_rule(read: object) -> bool:

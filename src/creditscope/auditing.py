@@ -32,6 +32,7 @@ from creditscope.probes.source import CreditFunction
 from creditscope.records import Provenance, Report, Subject
 from creditscope.registry import unknown
 from creditscope.trace import CreditSource, LossFunction, Trace, capture, cross_entropy
+from creditscope.twins import OwnBackward, ReferencedStream, referenced
 from creditscope.verdict import Finding, Measurement, Status, judge, profile
 
 Accuracy = float | Sequence[float]
@@ -55,6 +56,7 @@ def audit(
     credit_local: bool | None = None,
     predict: Answers | None = None,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
+    reference: nn.Module | None = None,
 ) -> Report:
     """Audit a trained network; the model comes back exactly as it was given.
 
@@ -71,19 +73,23 @@ def audit(
     credit_local      False if the function is meant to carry credit through the weights above; D9 then does not judge
     predict           Batch -> logits, for a method with an inference phase: its answers must not know the labels (D8)
     initial           the network, or its state_dict(), before training: gives the drift of the weights
+    reference         a plain twin, for a model whose layers define their own backward: the twin gives the gradient, and
+                      what the model's own backward brings is its credit, if no other is given; see `plain_twin`
     """
     chosen, limits = profile(protocol), _limits(thresholds)
     trained = checked_accuracies(accuracy, "accuracy")
     control = checked_accuracies(control_accuracy, "control_accuracy")
-    stream = find_stream(model, blocks, read)
-    ledger, probing = Ledger(stream), Probing(stream, blocks, credit, credit_local, predict)
+    stream = find_stream(model, blocks, read) if reference is None else referenced(model, reference, blocks, read)
+    if isinstance(stream, ReferencedStream) and credit is None:
+        credit, credit_local = OwnBackward(stream.own, loss_fn or cross_entropy, credit_local is not False), None
+    ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict)
     guards: dict[str, str] = {}
-    with undisturbed(model), probing.prepared():
+    with undisturbed(stream.model), probing.prepared():
         for trace in traces(stream, batches, loss_fn, check_gradient, guards, probing.add):
             ledger.add(trace)
             del trace  # before the next one is made
         evidence = probing.completed(ledger.evidence(), loss_fn or cross_entropy, initial)
-    images = None
+    model, images = stream.subject, None
     if trained is None and ledger.accuracy is not None:
         trained, images = (ledger.accuracy,), ledger.predictions
     evidence = replace(
@@ -123,6 +129,7 @@ def traces(
         if index == 0:
             few = first_images(batch, PROBE_IMAGES)
             with explained(stream.model, batch):
+                stream.settle(few.inputs)
                 classes = check_deterministic(stream, few).shape[-1]
             guards["deterministic"] = "passed"
         if loss_fn is None:

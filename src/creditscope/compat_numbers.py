@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from creditscope.adapters import find_stream
+from creditscope.adapters import Stream, find_stream
 from creditscope.auditing import bad_weights, explained, traces
 from creditscope.diagnostics.drift import stability_layer
 from creditscope.errors import InvalidInput
@@ -26,7 +26,7 @@ VANISHED = 1e-30  # a mean gradient of a smaller norm has no direction: as publi
 
 def residual_norms(model: nn.Module, x: Tensor) -> list[float]:
     """The scale of the stream: median over samples of ‖h_l‖₂, for l = 0..L."""
-    stream = find_stream(model)
+    stream = _published(find_stream(model))
     (batch,) = checked_batches([(x, torch.zeros(len(x)))], model)  # labels play no part
     with undisturbed(model), torch.no_grad(), explained(model, batch):
         vectors = [stream.vectors(state) for state in stream.run(batch.inputs).hiddens]
@@ -60,7 +60,7 @@ class Seen:
 
 def look(model: nn.Module, batches: Iterable[Any], layer: int | None = None, *, check_gradient: bool = True) -> Seen:
     """One pass over the batches; the model comes back as it was given."""
-    stream = find_stream(model)
+    stream = _published(find_stream(model))
     first, whole = Ledger(stream), Ledger(stream)
     directions: list[Tensor] = []
     samples = depth = 0
@@ -75,6 +75,13 @@ def look(model: nn.Module, batches: Iterable[Any], layer: int | None = None, *, 
     evidence = replace(first.evidence(), non_finite=whole.evidence().non_finite | {"weights": bad_weights(model)})
     norms = evidence.gradient_norms.median(dim=1).values / samples
     return Seen(evidence, whole.accuracy, norms.tolist(), directions, _layer(layer, depth))
+
+
+def _published(stream: Stream) -> Stream:
+    """Token 0 stands for a state with tokens, unless the network says otherwise."""
+    if stream.rule == "auto":
+        stream.rule = "first"
+    return stream
 
 
 def _direction(gradient: Tensor) -> Tensor:

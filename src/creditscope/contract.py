@@ -66,8 +66,14 @@ class HiddenStream(Stream):
 
     def __init__(self, model: nn.Module, read: Read, blocks: Sequence[nn.Module]) -> None:
         super().__init__(model, read)
+        self._listed = list(blocks)
         self._hooked = HookedBlocks(model, blocks)
         self._branches: tuple[bool, ...] | None = None
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The model's own list."""
+        return self._listed
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """The states as the model gives them; shifts enter through its blocks."""

@@ -81,7 +81,7 @@ class Ledger:
         guess = trace.logits.argmax(-1)
         if guess.shape == trace.labels.shape and not trace.labels.is_floating_point():
             self._correct = self._correct + (guess == trace.labels).sum()
-            self.predictions += trace.labels.numel()
+            self.predictions += int((trace.labels >= 0).sum()) if trace.labels.dim() > 1 else len(trace.labels)
         self.images += len(trace.logits)
         self.batches += 1
 

@@ -14,7 +14,9 @@ from creditscope.adapters import Stream
 from creditscope.batch import Batch, each_tensor
 from creditscope.errors import NotDeterministic, NotTheGradient
 from creditscope.trace import LossFunction, capture, losses_at
+from creditscope.unwrapping import as_written
 
+REMEDY = "Does a layer define its own backward? Pass reference=creditscope.plain_twin(model), or a plain twin of yours."
 PROBE_IMAGES = 8  # the guards look at the first images of the first batch
 
 
@@ -38,7 +40,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     modes = [(module, module.training, dict(module._buffers)) for module in model.modules()]
     values = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     devices = sorted({tensor.device.index for tensor in model.parameters() if tensor.device.type == "cuda"})
-    with torch.inference_mode(False), torch.random.fork_rng(devices=devices):
+    with torch.inference_mode(False), as_written(model), torch.random.fork_rng(devices=devices):
         try:
             for module, _, _ in modes:
                 module.training = False
@@ -106,10 +108,22 @@ def check_gradient(stream: Stream, batch: Batch, loss_fn: LossFunction) -> str:
     try:
         with in_float64(stream.model):
             return _compared(stream, as_float64(batch), loss_fn, FINE)
-    except (RuntimeError, TypeError):  # a layer insists on its own precision
+    except (RuntimeError, TypeError, AttributeError):  # a layer insists on its own precision
         if next(stream.model.parameters(), torch.zeros(())).dtype in (torch.float16, torch.bfloat16):
             return "not possible: the model runs in half precision only"
+        return _coarsely_compared(stream, batch, loss_fn)
+
+
+def _coarsely_compared(stream: Stream, batch: Batch, loss_fn: LossFunction) -> str:
+    try:
         return _compared(stream, batch, loss_fn, COARSE)
+    except (AttributeError, NotImplementedError) as error:  # of a backward pass that somebody wrote
+        raise NotTheGradient(
+            f"The forward pass of {type(stream.model).__name__} works, but its backward pass fails: "
+            f"{type(error).__name__}: {error}\n"
+            "Without a gradient there is nothing to compare credit with.\n"
+            f"{REMEDY}"
+        ) from error
 
 
 def _compared(stream: Stream, batch: Batch, loss_fn: LossFunction, how: _Precision) -> str:
@@ -126,7 +140,7 @@ def _compared(stream: Stream, batch: Batch, loss_fn: LossFunction, how: _Precisi
         f"Along a random direction the loss changes by {probe.found / step:.3e}, but the backward pass of "
         f"{type(stream.model).__name__} promises {probe.promised / step:.3e}.\n"
         "A diagnostic would compare credit with something that is not a gradient.\n"
-        "Does a layer define its own backward? Load the weights into a plain network, or pass reference= a plain twin."
+        f"{REMEDY}"
     )
 
 

@@ -88,7 +88,7 @@ class HookedBlocks:
         name = f"block {self._names[index]}"
 
         def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            args, kwargs, state = _entering(args, kwargs, _differentiable, name)
+            args, kwargs, state = entering(args, kwargs, _differentiable, name)
             seen.began.append(index)
             seen.inputs.append(state)
             seen.versions.append((f"input of {name}", state, state._version))
@@ -130,7 +130,7 @@ class HookedBlocks:
             return state
 
         def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return _entering(args, kwargs, moved, self._names[index])[:2]
+            return entering(args, kwargs, moved, self._names[index])[:2]
 
         return self._blocks[index].register_forward_pre_hook(before, with_kwargs=True).remove
 
@@ -159,6 +159,11 @@ def first_tensor(output: Any, where: str) -> Tensor:
     return state
 
 
+def first_floating(value: Any) -> Tensor | None:
+    """The first floating-point tensor in a value, None if there is none."""
+    return _with_first(value, lambda tensor: tensor)[1]
+
+
 def changed_in_place(what: str) -> ModelMismatch:
     """The error for a state that was overwritten."""
     return ModelMismatch(
@@ -174,7 +179,7 @@ def _differentiable(state: Tensor) -> Tensor:
     return state.detach().requires_grad_() if isinstance(state, nn.Parameter) else state.requires_grad_()
 
 
-def _entering(
+def entering(
     args: tuple[Any, ...], kwargs: dict[str, Any], change: Change, name: str
 ) -> tuple[tuple[Any, ...], dict[str, Any], Tensor]:
     """Arguments with their first floating-point tensor changed, and that tensor."""

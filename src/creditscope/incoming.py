@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -99,13 +99,16 @@ def _iterate(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _pair(item: Any, index: int) -> Batch:
+    if isinstance(item, Mapping) and "labels" in item:  # as data collators give it
+        item = {key: value for key, value in item.items() if key != "labels"}, item["labels"]
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise InvalidInput(
             f"Batch {index} is a {type(item).__name__}"
             f"{f' of {len(item)}' if isinstance(item, tuple | list) else ''}, not a pair (inputs, labels).\n"
-            "Pass an iterable of pairs; one pair alone must stand in a list: [(inputs, labels)]."
+            "Pass an iterable of pairs, or of dicts with the key 'labels'; one pair alone must stand in a list: "
+            "[(inputs, labels)]."
         )
-    inputs, labels = item
+    inputs, labels = dict(item[0]) if isinstance(item[0], Mapping) else item[0], item[1]
     try:
         labels = torch.as_tensor(labels)
     except (TypeError, ValueError, RuntimeError) as error:

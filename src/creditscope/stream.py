@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -46,8 +46,31 @@ class Stream(ABC):
         """Logits from h_layer = state on, without what lies below; None where the model can only be run whole."""
         return None
 
+    @property
+    def subject(self) -> nn.Module:
+        """The user's own model."""
+        return self.model
+
+    @property
+    @abstractmethod
+    def blocks(self) -> list[nn.Module]:
+        """The modules between h_0 and h_L, in order."""
+
     def verify(self, inputs: Any, logits: Tensor) -> None:  # noqa: B027 (most streams run the model itself)
         """Refuse a stream whose logits are not the model's own."""
+
+    def oriented(self, tensor: Tensor) -> Tensor:
+        """A gradient at an anchor in the axes of its state, samples first."""
+        return tensor
+
+    def settle(self, inputs: Any) -> None:
+        """Where nobody said which vector stands for a token state, take what the read-out consumes."""
+        if self.rule != "auto":
+            return
+        with torch.enable_grad():
+            seen = self.run(inputs)
+            if seen.hiddens[-1].dim() == 3:
+                self.rule = consumed(seen.logits, self.oriented, seen.anchors[-1])
 
     def vectors(self, state: Tensor) -> Tensor:
         """What stands for a state: (N, d), or (N, positions, d) if every position counts.
@@ -85,6 +108,11 @@ class StagedStream(Stream):
         super().__init__(model, read)
         self._stages = stages
 
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The model's own list."""
+        return list(self._stages.blocks)
+
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """h_0 is cut from the embedding: it is where differentiation ends."""
         shifts = shifts or {}
@@ -107,6 +135,32 @@ class StagedStream(Stream):
             state = self._stages.merge(index, state, self._stages.branch(index, state))
         logits: Tensor = self._stages.readout(state)
         return logits
+
+
+def consumed(logits: Tensor, oriented: Callable[[Tensor], Tensor], deepest: Tensor) -> Read:
+    """Which tokens of the deepest state the logits depend on: every position with logits of its own, one, or many.
+
+    A read-out that takes one token leaves an exact zero in the gradient of all others.
+    """
+    weights = torch.randn(logits.shape[-1], generator=torch.Generator().manual_seed(0)).to(logits)
+    found: tuple[Tensor | None, ...] = torch.autograd.grad((logits @ weights).sum(), deepest, allow_unused=True)
+    gradient = found[0]
+    if gradient is None:  # the trace says so in its own words
+        return "auto"
+    used = (oriented(gradient) != 0).any(-1)  # (N, tokens)
+    if logits.dim() > 2 and logits.shape[1] == used.shape[1]:
+        return "all"
+    if bool((used.sum(1) != 1).any()):
+        return "mean"
+    token = used.float().argmax(1)
+    if bool((token != token[0]).any()):
+        raise ModelMismatch(
+            f"The read-out takes one token of each sample, but not the same one: {token[:8].tolist()}.\n"
+            "No single position stands for the state. Pass batches whose samples end at the same place, or read= "
+            "'mean', 'all' or a token index."
+        )
+    position = int(token[0])
+    return "first" if position == 0 else -1 if position == used.shape[1] - 1 else position
 
 
 def called(model: nn.Module, inputs: Any, **options: Any) -> Any:

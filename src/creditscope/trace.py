@@ -51,7 +51,7 @@ def capture(stream: Stream, batch: Batch, loss_fn: LossFunction = cross_entropy)
         *gradients, error = _derivatives(losses, {**named, "logits": seen.logits}, type(stream.model).__name__)
     return Trace(
         hiddens=tuple(state.detach() for state in seen.hiddens),
-        gradients=tuple(gradients),
+        gradients=tuple(stream.oriented(gradient) for gradient in gradients),
         error=error,
         logits=seen.logits.detach(),
         labels=batch.labels,

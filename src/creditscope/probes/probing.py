@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
 
-from creditscope.adapters import Stream, named_blocks
+from creditscope.adapters import Stream
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.evidence import Evidence
@@ -31,7 +30,6 @@ class Probing:
     def __init__(
         self,
         stream: Stream,
-        blocks: str | Sequence[str] | None,
         credit: Any,
         local: bool | None,
         predict: Answers | None,
@@ -41,7 +39,7 @@ class Probing:
                 f"predict is a {type(predict).__name__}, not a function.\n"
                 "The answers of the method cannot be asked for. Pass a function that takes a Batch and returns logits."
             )
-        self._stream, self._blocks, self._predict = stream, blocks, predict
+        self._stream, self._predict = stream, predict
         self._source = None if credit is None else credit_source(credit, local)
         ready = self._source is not None and not self._source.missing
         self._credit = CreditLedger(stream, self._source) if ready and self._source is not None else None
@@ -70,9 +68,9 @@ class Probing:
         if self._source is None and self._predict is None and initial is None:
             return evidence
         generator = torch.Generator().manual_seed(SEED)
-        modules = self._modules()
+        modules = self._stream.blocks
         if initial is not None:
-            evidence = replace(evidence, weight_drift=weight_drift(self._stream.model, initial, modules))
+            evidence = replace(evidence, weight_drift=weight_drift(self._stream.subject, initial, modules))
         if self._source is not None and self._source.missing:
             evidence = replace(evidence, credit_missing=f"not available: {self._source.missing}")
         if self._credit is not None:
@@ -82,11 +80,3 @@ class Probing:
             answers = answers_of(self._stream, self._source, self._predict)
             evidence = replace(evidence, leak=label_leak(answers, images, generator))
         return evidence
-
-    def _modules(self) -> list[nn.Module]:
-        """The modules of the blocks, as the stream was found by them."""
-        model = self._stream.model
-        if self._blocks is not None:
-            return named_blocks(model, self._blocks)
-        listed: Any = model.blocks
-        return list(listed)

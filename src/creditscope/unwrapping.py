@@ -1,0 +1,95 @@
+"""What is the model itself?  Wrappers are taken off; what cannot be differentiated is refused with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from creditscope.errors import ModelMismatch
+
+
+def bare(model: nn.Module) -> nn.Module:
+    """The model inside torch.compile and DataParallel wrappers; it shares every weight with them."""
+    if not isinstance(model, nn.Module):
+        raise ModelMismatch(
+            f"The model is a {type(model).__name__}, not a torch.nn.Module.\n"
+            "It has no modules to look into. Pass the network itself."
+        )
+    inner: Any = model
+    while (wrapped := _inside(inner)) is not None:
+        inner = wrapped
+    _refuse(inner)
+    return inner  # type: ignore[no-any-return]
+
+
+def _inside(model: nn.Module) -> nn.Module | None:
+    """What a wrapper holds, None if the model is none."""
+    if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        inner: nn.Module = model.module
+        return inner
+    compiled = model._modules.get("_orig_mod")  # torch.compile keeps the module under this name
+    return compiled if len(model._modules) == 1 else None
+
+
+def _refuse(model: nn.Module) -> None:
+    """Models whose blocks cannot be seen or whose numbers cannot be differentiated."""
+    name, tensors = type(model).__name__, [*model.parameters(), *model.buffers()]
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ModelMismatch(
+            f"{name} is a TorchScript module: its blocks run where no hook sees them.\n"
+            "There would be no states to measure. Pass the Python module that it was scripted from."
+        )
+    if any(is_lazy(tensor) for tensor in tensors):
+        raise ModelMismatch(
+            f"{name} has parameters that are not made yet.\n"
+            "Its lazy layers learn their shapes from the first batch. Run the model once before the audit."
+        )
+    if any(tensor.is_meta for tensor in tensors):
+        raise ModelMismatch(
+            f"{name} has tensors on the meta device, which hold no numbers.\n"
+            "There is nothing to measure. Load the weights first."
+        )
+    if any(tensor.is_inference() for tensor in tensors):
+        raise ModelMismatch(
+            f"{name} was made inside torch.inference_mode(): autograd cannot save its tensors.\n"
+            "There would be no gradients. Make the model outside of inference mode, or load its state_dict() into one "
+            "that was."
+        )
+    if any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):
+        raise ModelMismatch(
+            f"{name} is sharded over processes: no process holds whole weights.\n"
+            "Norms and gradients would be those of a piece. Gather the full state_dict() into a plain copy of the "
+            "model and audit that."
+        )
+
+
+@contextmanager
+def as_written(model: nn.Module) -> Iterator[None]:
+    """Compiled parts run as they are written, so that hooks are seen; no autocast from outside gets in."""
+    compiled = any(
+        getattr(module, "_compiled_call_impl", None) is not None or "_orig_mod" in module._modules
+        for module in model.modules()
+    )
+    kinds = {tensor.device.type for tensor in model.parameters()} | {"cpu"}
+    with torch.compiler.set_stance("force_eager") if compiled else _nothing(), _without_autocast(sorted(kinds)):
+        yield
+
+
+@contextmanager
+def _without_autocast(kinds: list[str]) -> Iterator[None]:
+    """No autocast on these devices for the block's duration."""
+    if not kinds:
+        yield
+        return
+    with torch.autocast(kinds[0], enabled=False), _without_autocast(kinds[1:]):
+        yield
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
