@@ -110,7 +110,7 @@ class BridgeRule(LocalRule):
         lesson = self.lesson(network, feedback, seen, moment.generator)
         if not bool(lesson.loss.isfinite()):
             raise Diverged(f"the loss of the auxiliary network was {lesson.loss.item()}")
-        _take(feedback, lesson.loss)
+        teach(feedback, lesson.loss)
         self.absorbed(feedback)
         update = self.update(network, seen, self.signals(network, feedback, seen), scope)
         noted = {LOSS: lesson.loss.detach(), RESIDUAL: lesson.residual}
@@ -121,7 +121,7 @@ class BridgeRule(LocalRule):
         return self.lesson(network, feedback, forward_in_pieces(network, batch, EVERYTHING), generator).residual
 
 
-def _take(feedback: Feedback, loss: Tensor) -> None:
+def teach(feedback: Feedback, loss: Tensor) -> None:
     """One step of the auxiliary optimiser."""
     if feedback.optimiser is None or not loss.requires_grad:
         return
