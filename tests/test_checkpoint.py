@@ -104,3 +104,21 @@ def test_weights_that_do_not_fit_are_listed_and_nothing_is_loaded(checkpoint: Ch
     ):
         assert line in str(found.value)
     assert all(torch.equal(before[name], tensor) for name, tensor in checkpoint.network.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "The record .*record.json cannot be read: .*\nCheck the path"),
+        ('{"schema_version": 2}', "has schema version 2, this creditscope reads 1.\nFields may have changed"),
+        ("{", "is not a record of a run: .*\nTrain again to make one"),
+        ("[]", "is not a record of a run"),
+        ('{"schema_version": 1}', "is not a record of a run"),
+    ],
+    ids=["missing", "newer", "cut", "a list", "half"],
+)
+def test_a_record_that_is_none_is_refused(text: str | None, message: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "record.json").write_text(text)
+    with pytest.raises(BadFile, match=f"(?s){message}"):
+        RunRecord.from_json(tmp_path / "record.json")
