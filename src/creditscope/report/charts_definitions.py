@@ -27,7 +27,7 @@ from creditscope.report.charts_theme import Style
 
 def stream(style: Style, names: Names) -> alt.LayerChart:
     """Median ‖h_l‖ per layer; the ticks are the ceilings that D1 sets to each block."""
-    y = log_axis("median ‖h‖")
+    y = log_axis("median norm of h")
     told = [alt.Tooltip("label:N", title="D1"), alt.Tooltip("text:N", title="fires above")]
     ticks = rows("limits").mark_tick(thickness=2, width=28, orient="horizontal", color=style.palette.bad)
     ceilings = ticks.encode(steps("layer", "layer"), y, tooltip=told)
@@ -36,7 +36,7 @@ def stream(style: Style, names: Names) -> alt.LayerChart:
 
 def growth(style: Style, names: Names) -> alt.LayerChart:
     """Growth of the stream across each block, with the limit of D1."""
-    lines = threads(style, names, log_axis("growth of ‖h‖"), "growth", title="layer that the block makes")
+    lines = threads(style, names, log_axis("growth of the norm of h"), "growth", title="layer that the block makes")
     return stacked(style.height, *level(style), *lines)
 
 
@@ -44,7 +44,7 @@ def gradient(style: Style, names: Names) -> alt.LayerChart:
     """Median ‖g_l‖/128 per layer, with the region shaded in which the usual cosine meets its clamp."""
     shade = rows("limits").mark_rect(fill=style.palette.bad, opacity=0.13)
     region = shade.encode(alt.Y("value:Q"), alt.Y2("floor:Q"))
-    lines = threads(style, names, log_axis("median ‖g‖ / 128"), "‖g‖/128")
+    lines = threads(style, names, log_axis("median norm of g / 128"), "‖g‖/128")
     return stacked(style.height, region, *level(style), *lines)
 
 
@@ -91,7 +91,7 @@ def growth_curve(style: Style, names: Names) -> alt.LayerChart:
 
 def reference_curve(style: Style, names: Names) -> alt.LayerChart:
     """Size of the reference gradient per epoch, with the limit of D2."""
-    return _curve(style, names, log_axis("‖g‖ / 128 at the last layer"), "‖g‖/128")
+    return _curve(style, names, log_axis("norm of g / 128, last layer"), "‖g‖/128")
 
 
 def _curve(style: Style, names: Names, y: alt.Y, value: str) -> alt.LayerChart:

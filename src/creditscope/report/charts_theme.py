@@ -87,10 +87,11 @@ class Style:
                 "domainColor": colours.muted,
                 "tickColor": colours.muted,
                 "labelLimit": 220,
+                "aria": False,
             },
             "legend": words | {"labelColor": colours.ink, "titleColor": colours.ink, "labelLimit": 400},
             "text": {"font": self.font, "fontSize": size, "fill": colours.ink},
-            "aria": False,  # the figure around it speaks, in sentences and with a table
+            "mark": {"aria": False},  # the figure around it speaks, in sentences and with a table
         }
 
 

@@ -60,4 +60,4 @@ def _rest(sign: str) -> str:
     if unicodedata.combining(sign):
         return ""
     plain = unicodedata.normalize("NFKD", sign).encode("ascii", "ignore").decode()
-    return escaped(plain) if plain.strip() else f"[U+{ord(sign):04X}]"
+    return escaped(plain) if plain.strip() and plain.isprintable() else f"[U+{ord(sign):04X}]"

@@ -1,0 +1,256 @@
+"""Pages: whole, small, without network or torch, and safe whatever the records say."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+
+import pytest
+from tests.report.made import HEALTHY, report
+from tests.report.made_runs import audited, row, run
+
+from creditscope.errors import BadFile
+from creditscope.records import Report
+from creditscope.report.exhibits import Exhibit, from_runs, gather
+from creditscope.report.html import html, page
+from creditscope.report.html_page import as_json, code, library
+from creditscope.report.html_study import write_study
+from creditscope.report.html_view import Cell, Sheet
+from creditscope.report.joined import joined
+from creditscope.verdict import Missing
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and the text of the page outside scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attributes)))
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside not in ("script", "style"):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def test_the_verdict_and_its_reason_stand_at_the_top_in_words():
+    text = Elements(html(audited())).text
+    top = text[: text.index("Findings One line")]
+    assert "FAIL(D1+D2+D3)" in top
+    assert "The stream exploded and the reference gradient collapsed with it" in top
+    assert "Γ is not interpretable" in top
+    assert "claimed accuracy 27.0 %, Γ 0.170" in top
+
+
+def test_every_finding_opens_to_what_it_means_does_not_mean_and_asks_for():
+    made = audited()
+    found = Elements(html(made))
+    opened = [attributes["id"] for tag, attributes in found.found if tag == "details" and "id" in attributes]
+    assert opened == list(made.findings)
+    for finding in made.findings.values():
+        assert finding.means in found.text
+        assert finding.does_not_mean in found.text
+        assert finding.remedy in found.text
+
+
+def test_an_inconclusive_audit_says_what_is_missing():
+    text = Elements(html(report(HEALTHY | {"D3": Missing("no frozen-blocks control was given")}))).text
+    assert "INCONCLUSIVE(D3)" in text
+    assert "no frozen-blocks control was given" in text
+
+
+def test_a_pass_says_what_it_does_not_mean():
+    assert "What PASS does not mean" in Elements(html(report())).text
+
+
+def test_one_page_is_below_two_megabytes_and_names_no_other_place():
+    text = html(audited())
+    assert len(text.encode()) < 2_000_000
+    for tag, attributes in Elements(text).found:
+        for name in ("src", "href", "srcset", "action", "data"):
+            place = attributes.get(name) or "#"
+            assert place.startswith(("#", "data:")), (tag, place)
+    policy = next(a["content"] for t, a in Elements(text).found if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe-eval" not in policy
+
+
+def test_hostile_names_and_notes_come_out_as_text():
+    found = Elements(page(from_runs([run(HOSTILE, key="abc", notes=f"{HOSTILE}<img src=x onerror=alert(1)>")])[0]))
+    scripts = [attributes for tag, attributes in found.found if tag == "script"]
+    assert all(attributes.get("type") == "application/json" for attributes in scripts[:-2])
+    assert not any(tag == "img" for tag, _ in found.found)
+    assert found.text.count(HOSTILE) >= 3
+
+
+def test_no_text_can_end_its_script_element():
+    spec = {"title": "</script><!--<script>&\u2028", "n": 1.5}
+    written = as_json(spec)
+    assert not set("<>&\u2028") & set(written)
+    assert json.loads(written) == spec
+    assert "</script" not in library()
+    assert "<!--" not in library()
+
+
+def test_code_is_set_as_code_and_the_rest_is_escaped():
+    assert code("use `a < b` & <i>") == "use <code>a &lt; b</code> &amp; &lt;i&gt;"
+
+
+def test_the_json_behind_a_page_comes_back_out_of_it(tmp_path):
+    made = audited()
+    (link,) = [a["href"] for t, a in Elements(html(made)).found if t == "a" and "download" in a]
+    assert link is not None
+    stored = base64.b64decode(link.partition("base64,")[2]).decode()
+    assert Report.parse(stored).to_json() == made.to_json()
+    written = made.to_html(tmp_path / "deep" / "audit.html")
+    assert written.read_text(encoding="utf-8") == html(made)
+
+
+def test_a_run_that_was_never_audited_shows_its_curves_and_judges_nothing():
+    (shown,) = from_runs([run().model_copy(update={"report": None})])
+    text = Elements(page(shown)).text
+    assert "not audited" in text
+    assert "Accuracy while training" in text
+    assert "Findings" not in text
+
+
+def test_the_pages_of_a_study_share_one_chart_library_and_link_to_every_run(tmp_path):
+    records = [run("dfa", 1, key="a1"), run("dfa", 2, key="a2"), run("bp", 1, healthy=True, key="b1")]
+    rows = [row("dfa", records[:2]), row("bp", records[2:])]
+    sheet = Sheet(
+        "published", "Against the published figures", "", ("method", "ours"), ((Cell("dfa"), Cell("1", 1.0)),)
+    )
+    shown = joined({record.key: record for record in records}, rows)
+    index = write_study(tmp_path, shown, title="A study", rows=rows, sheets=[sheet])
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["a1.html", "a2.html", "b1.html"]
+    assert sorted(path.name for path in (tmp_path / "assets").iterdir()) == ["charts.js", "page.css", "page.js"]
+    found = Elements(index.read_text(encoding="utf-8"))
+    places = [a.get("href") or a.get("src") for t, a in found.found if t in ("a", "script", "link")]
+    local = [place for place in places if place and not place.startswith(("#", "data:"))]
+    assert {"runs/a1.html", "runs/a2.html", "runs/b1.html", "assets/charts.js"} <= set(local)
+    assert all((tmp_path / place).is_file() for place in local)
+    assert "Against the published figures" in found.text
+    assert [a["data-series"] for t, a in found.found if "data-series" in a] == ["dfa", "bp"]
+    one = (tmp_path / "runs" / "a1.html").read_text(encoding="utf-8")
+    assert len(one) < 200_000
+    assert "../assets/charts.js" in one
+
+
+def test_a_run_in_a_study_is_judged_beside_its_twin():
+    alone = run("dfa", 1, key="a1")
+    open_report = report(HEALTHY | {"D3": Missing("no control")})
+    beside = row("DFA, seed-matched", [alone])
+    (shown,) = joined({"a1": alone.model_copy(update={"report": open_report})}, [beside])
+    assert shown.report is not None
+    assert shown.verdict == str(beside.seeds[0].verdict)
+    assert shown.report.control_accuracy == (0.31,)
+    assert shown.label == "DFA, seed-matched"
+
+
+def test_a_key_that_is_no_plain_word_is_not_trusted_with_a_path(tmp_path):
+    evil = Exhibit("dfa", "dfa", key="../../outside", report=audited())
+    write_study(tmp_path / "pages", [evil], title="A study")
+    assert [path.name for path in (tmp_path / "pages" / "runs").iterdir()] == ["report-1.html"]
+    assert not (tmp_path / "outside.html").exists()
+
+
+def test_labels_say_the_method_and_whatever_else_differs():
+    one, other = run("dfa", 1), run("dfa", 2)
+    wide = other.model_copy(update={"spec": other.spec | {"network_options": {"depth": 2, "d": 512}, "penalty": 0.01}})
+    frozen = other.model_copy(update={"spec": other.spec | {"control": "frozen"}})
+    assert [shown.label for shown in from_runs([one, other])] == ["dfa", "dfa"]
+    assert [shown.label for shown in from_runs([one, wide, frozen])] == [
+        "dfa",
+        "dfa + penalty 0.01, d = 512",
+        "dfa, frozen",
+    ]
+
+
+def test_a_folder_of_a_run_a_store_and_a_file_are_all_read(tmp_path):
+    record = run(key="abc").model_copy(update={"report": None})
+    record.to_json(tmp_path / "store" / "abc" / "record.json")
+    audited().to_json(tmp_path / "store" / "abc" / "report.json")
+    run("bp", key="def").to_json(tmp_path / "store" / "def" / "record.json")
+    assert [shown.verdict for shown in gather(tmp_path / "store" / "abc")] == ["FAIL(D1+D2+D3)"]
+    assert [shown.label for shown in gather(tmp_path / "store")] == ["dfa", "bp"]
+    assert [shown.key for shown in gather(tmp_path / "store" / "abc" / "report.json")] == [""]
+
+
+@pytest.mark.parametrize("change", [{"schema_version": 0}, {"schema_version": 99}, {"schema_version": None}])
+@pytest.mark.parametrize("kind", ["report", "run"])
+def test_another_schema_version_is_refused_with_a_clear_word(change, kind, tmp_path):
+    made = audited() if kind == "report" else run()
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(json.loads(made.to_json()) | change))
+    with pytest.raises(BadFile, match=r"old\.json has schema version .*, this creditscope reads 1"):
+        gather(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("{", "is not JSON"), ("[]", "schema version None"), ('{"a": 1}', "schema version None")]
+)
+def test_a_file_that_is_neither_report_nor_run_is_refused(text, found, tmp_path):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(BadFile, match=found):
+        gather(path)
+
+
+def test_an_empty_folder_and_a_missing_one_are_refused(tmp_path):
+    with pytest.raises(BadFile, match="There is nothing to show"):
+        gather(tmp_path)
+    with pytest.raises(BadFile, match="does not exist"):
+        gather(tmp_path / "absent")
+
+
+def test_a_report_renders_where_torch_cannot_be_imported(tmp_path):
+    run().to_json(tmp_path / "run" / "record.json")
+    script = """
+import sys
+sys.modules["torch"] = None
+from creditscope.cli import run
+code = run(["report", "run", "--html", "page.html", "--latex", "page.tex", "--markdown", "page.md"])
+assert "scipy" not in sys.modules
+sys.exit(code)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {"page.html", "page.tex", "page.md"} <= {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.slow
+def test_two_hundred_runs_are_pages_in_less_than_ten_seconds(tmp_path):
+    methods = [f"method {index}" for index in range(8)]
+    records = [
+        run(method, seed, epochs=30, key=f"{index}x{seed}")
+        for seed in range(25)
+        for index, method in enumerate(methods)
+    ]
+    rows = [row(method, [record for record in records if record.spec["method"] == method]) for method in methods]
+    started = time.process_time()
+    index = write_study(tmp_path, joined({record.key: record for record in records}, rows), title="Many", rows=rows)
+    assert time.process_time() - started < 10
+    assert len(list((tmp_path / "runs").iterdir())) == 200
+    assert index.stat().st_size < 2_000_000
+    assert len(re.findall(r"<tr><th scope=row", index.read_text(encoding="utf-8"))) == 208

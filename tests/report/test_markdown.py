@@ -1,0 +1,107 @@
+"""Markdown for a README or a rebuttal, the claim card, and the reporting form that both documents share."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.report.made import HEALTHY, report
+from tests.report.made_runs import audited, run
+
+from creditscope.report.claim import claim
+from creditscope.report.exhibits import from_report, from_runs
+from creditscope.report.form import UNKNOWN, form
+from creditscope.report.form_entries import entry
+from creditscope.report.markdown import document, escaped, markdown
+from creditscope.verdict import Measurement, Missing
+
+
+def test_no_sign_is_markup():
+    assert escaped("<b>*x*</b> | `a` [l](u) #1 $m$") == r"\<b\>\*x\*\</b\> \| \`a\` \[l\](u) \#1 \$m\$"
+
+
+def test_hostile_names_and_notes_stay_in_their_cells():
+    name, notes = "<script>alert(1)</script>", "a | b\n| c | `x` <img src=x onerror=alert(1)>"
+    text = markdown(audited(name, notes=notes))
+    assert not re.search(r"(?<!\\)<(script|img)", text)
+    (line,) = [line for line in text.splitlines() if line.startswith("| **Notes**")]
+    assert len(re.findall(r"(?<!\\)\|", line)) == 3
+
+
+def test_the_card_is_one_line_that_sets_the_claim_against_the_audit():
+    card = claim(audited())
+    assert card.claimed == "accuracy 27.0 %, Γ 0.170"
+    assert card.audited == (
+        "FAIL(D1+D2+D3): scale stability 7,000 (D1 fires > 50); reference validity 2.0e-10 (D2 fires < 1e-07); "
+        "3.00 pp below its frozen control"
+    )
+    assert str(card).count("\n") == 0
+
+
+def test_the_card_names_only_what_the_verdict_rests_on():
+    alone = report(HEALTHY | {"D1": Measurement(90.0, (90.0, 1.0)), "D3": Measurement(-1.0)})
+    assert claim(alone).audited == "FAIL(D3): 1.00 pp below its frozen control"
+    assert claim(report()).audited == "PASS: 18.0 pp above its frozen control"
+    assert claim(report(HEALTHY | {"D3": Missing("none")})).audited == "INCONCLUSIVE(D3): D3 skipped"
+
+
+def test_the_form_of_a_run_is_filled_from_its_record():
+    (shown,) = from_runs([run("dfa", 7)])
+    lines = dict(form(shown).lines)
+    assert lines["Method"] == "dfa (normalisation = sample, index = output)"
+    assert lines["Credit"].startswith("a_l = e B_l")
+    assert lines["Architecture"].startswith("resmlp (d = 256, depth = 2")
+    assert lines["Terminal LayerNorm"] == "yes"
+    assert lines["Dataset"] == "mnist1d"
+    assert lines["Seeds"] == "7"
+    assert lines["Feedback"].startswith("drawn once from seed 7; B_l")
+    assert lines["Γ per layer"].startswith("0.420 0.09 0.01; value: mean over layers 1..L")
+    assert lines["D1 scale stability"].startswith("7,000, fires > 50: fires; per layer 7,000 6.00")
+    assert lines["Flags"] == "D1 scale stability, D2 reference validity, D3 depth utility"
+    assert all(lines.values())
+
+
+def test_what_no_record_knows_is_said_to_be_missing():
+    lines = dict(form(from_report(report())).lines)
+    assert lines["Method"] == lines["Dataset"] == lines["Feedback"] == UNKNOWN
+    assert lines["Accuracy"] == "74.0 ± 1.0 % over 3 seeds, 95 % t-interval 71.5 to 76.5 %"
+    assert lines["Γ per layer"] == "no credit signal was examined"
+
+
+def test_half_precision_is_a_pitfall_that_is_not_ticked():
+    made = report()
+    half = made.model_copy(update={"provenance": made.provenance.model_copy(update={"dtype": "float16"})})
+    assert [line.avoided for line in form(from_report(made)).pitfalls] == [True] * 7
+    assert [line.avoided for line in form(from_report(half)).pitfalls].count(False) == 1
+    assert "- [ ] half precision" in markdown(half)
+
+
+def test_a_run_that_was_never_audited_has_its_setting_and_nothing_else():
+    (shown,) = from_runs([run().model_copy(update={"report": None})])
+    text = document(shown)
+    assert "**Method**" in text
+    assert "Verdict" not in text
+
+
+@pytest.mark.parametrize("name", ["bp", "dfa", "fa", "fa_weights"])
+def test_a_method_tells_its_credit_without_being_imported(name):
+    from creditscope.methods import methods
+
+    described = entry("method", name)
+    assert described.summary == (methods[name].__doc__ or "").strip().splitlines()[0]
+
+
+def test_the_defaults_that_a_source_shows_are_those_of_the_entry():
+    from creditscope.networks import networks
+    from creditscope.study.spec import known_options
+
+    assert networks
+    known = known_options(networks["resmlp"])
+    assert entry("network", "resmlp").defaults == {name: value for name, value in known.items() if name != "generator"}
+
+
+def test_a_plugin_s_method_is_named_and_not_guessed_at():
+    (shown,) = from_runs([run("their_own_rule")])
+    lines = dict(form(shown).lines)
+    assert lines["Method"] == "their_own_rule"
+    assert lines["Feedback"] == UNKNOWN
