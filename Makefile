@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help install install-all system test test-all test-thirdparty lint types demo reproduce benchmarks docs constraints clean
+.PHONY: help install install-all system test test-all test-thirdparty lint types demo pictures reproduce benchmarks docs constraints clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -14,6 +14,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 OTHERS := $(VENV)/thirdparty
+AXE := $(VENV)/node/node_modules/axe-core/axe.min.js
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -40,10 +41,16 @@ $(VENV)/.installed: pyproject.toml $(VENV)/constraints.txt
 	$(PIP) install --quiet -c $(VENV)/constraints.txt -e '.[dev]'
 	@touch $@
 
-install-all: $(VENV)/.installed-all ## the same with the extras: ray, lightning, tensorboard
+install-all: $(VENV)/.installed-all $(AXE) ## the same with the extras: ray, lightning, tensorboard; and axe-core
 
 $(VENV)/.installed-all: $(VENV)/.installed
 	$(PIP) install --quiet -c $(VENV)/constraints.txt -e '.[dev,ray,lightning,tensorboard]'
+	@touch $@
+
+# What the browser tests look for barriers with; by npm, never from a page.
+$(AXE): | $(BIN)/python
+	@command -v npm >/dev/null || { echo "npm is not installed: make system" >&2; exit 1; }
+	npm install --prefix $(VENV)/node --no-save --no-audit --no-fund --silent axe-core@4.14.0
 	@touch $@
 
 # Other people's models live in a second environment on top of the first. Their torchvision does not load its compiled
@@ -102,6 +109,10 @@ types: install ## mypy --strict
 
 demo: install ## one minute: a decent accuracy, walked back by the audit
 	$(BIN)/creditscope demo
+
+pictures: install ## take the pictures of the README again, from the pages of the demonstration; needs chromium
+	$(BIN)/creditscope demo --out build/demo
+	$(BIN)/python docs/pictures.py build/demo/report
 
 reproduce: install ## run or resume the published experiments at the laptop budget, and write their tables
 	$(BIN)/creditscope reproduce
