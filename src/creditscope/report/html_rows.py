@@ -10,6 +10,7 @@ from creditscope.report.html_view import ICONS, OUTCOMES, TONES, Cell, Sheet, ve
 from creditscope.report.joined import Accuracies, MethodRow
 from creditscope.report.layers import collapsed
 from creditscope.report.numbers import ABSENT, accuracy, interval, number, value
+from creditscope.report.reading import advisory
 from creditscope.verdict import Finding, Verdict
 
 NOTHING = Cell(ABSENT)
@@ -51,7 +52,9 @@ def _run(shown: Exhibit, codes: Sequence[str]) -> list[Cell]:
     own = shown.run.accuracy if shown.run is not None else None
     trained = report.accuracy if report is not None and report.accuracy else None if own is None else (own,)
     cells = [seed, verdict_cell(shown), _share(trained), _share(report.control_accuracy if report else None)]
-    cells += [_finding(report.findings.get(code) if report is not None else None) for code in codes]
+    found = report.findings if report is not None else {}
+    soft = {code for code in codes if report is not None and advisory(report, code)}
+    cells += [_finding(found.get(code), soft=code in soft) for code in codes]
     return [*cells, *_gamma(shown), Cell(shown.key or ABSENT)]
 
 
@@ -69,11 +72,12 @@ def _gamma(shown: Exhibit) -> tuple[Cell, Cell]:
     )
 
 
-def _finding(finding: Finding | None) -> Cell:
+def _finding(finding: Finding | None, *, soft: bool = False) -> Cell:
+    """A number with the mark of its status; what cannot fail a network is not shown as if it did."""
     if finding is None:
         return NOTHING
     mark = "" if finding.status == "pass" else ICONS[finding.status]
-    tone = TONES.get(finding.status, "open") if mark else ""
+    tone = "" if not mark else "open" if soft else TONES.get(finding.status, "open")
     return Cell(value(finding) if finding.value is not None else str(finding.status), finding.value, tone, mark)
 
 
