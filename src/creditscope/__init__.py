@@ -9,6 +9,9 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "audit": "auditing",
+    "Monitor": "monitor",
+    "CreditscopeCallback": "lightning",
+    "plain_twin": "twins",
     "Report": "records",
     "Batch": "batch",
     "FAProtocol": "compat",
@@ -33,7 +36,10 @@ if TYPE_CHECKING:
     from creditscope.compat import diagnose as diagnose
     from creditscope.compat import residual_norms as residual_norms
     from creditscope.errors import CreditscopeError as CreditscopeError
+    from creditscope.lightning import CreditscopeCallback as CreditscopeCallback
+    from creditscope.monitor import Monitor as Monitor
     from creditscope.records import Report as Report
+    from creditscope.twins import plain_twin as plain_twin
 
 
 def __getattr__(name: str) -> Any:

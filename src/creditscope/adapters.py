@@ -35,8 +35,8 @@ class HookStream(Stream):
     """Any module with named blocks: h_l is the input of block l, h_L what leaves the last one.
 
     Where input + output of every block equals the next input, the blocks are branches of a residual stream and
-    h_L = input + output; else h_L is the last output. Where a `reader` is known, h_L is what enters that. States may
-    come as (T, N, d), tokens first; they are shown samples first.
+    h_L = input + output; else h_L is the last output. Where a `reader` is known, h_L is what enters that. States that
+    come as (T, N, d) or (N, H, W, C) are shown as (N, T, d) and (N, C, H, W).
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class HookStream(Stream):
         self._hooked = HookedBlocks(model, self._listed if reader is None else [*self._listed, reader])
         self._branches: tuple[bool, ...] | None = None
         self._certain: tuple[bool, ...] = ()
-        self._tokens_first = False
+        self._tokens_first = self._channels_last = False
 
     @property
     def blocks(self) -> list[nn.Module]:
@@ -58,7 +58,7 @@ class HookStream(Stream):
         """One call of the model with hooks that are gone when it returns."""
         if self._branches is None:
             self._branches = self._look(inputs)
-        turned = {layer: self.oriented(shift) for layer, shift in (shifts or {}).items()}
+        turned = {layer: self._as_it_came(shift) for layer, shift in (shifts or {}).items()}
         with self._hooked.recording() as seen, self._hooked.shifting(turned, self._branches):
             logits = logits_of(called(self.model, inputs))
         states, last = tuple(seen.states()), seen.outputs[-1]
@@ -72,19 +72,34 @@ class HookStream(Stream):
         return self._reader is not None or layer >= len(self._certain) or self._certain[layer]
 
     def oriented(self, tensor: Tensor) -> Tensor:
-        """Samples first; it undoes itself."""
-        return tensor.transpose(0, 1) if self._tokens_first and tensor.dim() == 3 else tensor
+        """Samples first, and the channels of an image before its height and width."""
+        if tensor.dim() == 3 and self._tokens_first:
+            return tensor.transpose(0, 1)
+        return tensor.movedim(-1, 1) if tensor.dim() == 4 and self._channels_last else tensor
+
+    def _as_it_came(self, tensor: Tensor) -> Tensor:
+        """What `oriented` turned, turned back."""
+        if tensor.dim() == 4 and self._channels_last:
+            return tensor.movedim(1, -1)
+        return self.oriented(tensor)
 
     def _look(self, inputs: Any) -> tuple[bool, ...]:
-        """Run once to see which blocks are branches, and which axis counts the samples."""
+        """Run once to see which blocks are branches, and which axes count samples and channels."""
         with torch.no_grad(), self._hooked.recording() as seen:
             count = len(logits_of(called(self.model, inputs)))
         state = seen.states()[-1]
         if state.dim() == 3 and state.shape[1] == count:
             self._tokens_first = state.shape[0] != count or self._shrinks(inputs, count)
+        self._channels_last = (
+            state.dim() == 4 and self._is_width(state.shape[-1]) and not self._is_width(state.shape[1])
+        )
         branches = seen.branches()
         self._certain = tuple(map(any, zip(branches, seen.chained(), strict=True)))
         return branches
+
+    def _is_width(self, size: int) -> bool:
+        """Whether the last block has a bias or a gain of this size: channels have, positions do not."""
+        return any(parameter.shape == (size,) for parameter in self._listed[-1].parameters())
 
     def _shrinks(self, inputs: Any, count: int) -> bool:
         """Whether one sample fewer shortens the second axis: as many tokens as samples do not tell them apart."""

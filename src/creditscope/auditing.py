@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from creditscope import __version__
-from creditscope.adapters import Read, Stream, find_stream
+from creditscope.adapters import Read, Stream
 from creditscope.batch import Batch
 from creditscope.credit_measures import credit_measures
 from creditscope.diagnostics import diagnostics, examine, examine_all
@@ -32,7 +32,7 @@ from creditscope.probes.source import CreditFunction
 from creditscope.records import Provenance, Report, Subject
 from creditscope.registry import unknown
 from creditscope.trace import CreditSource, LossFunction, Trace, capture, cross_entropy
-from creditscope.twins import OwnBackward, ReferencedStream, referenced
+from creditscope.twins import own_credit, referenced
 from creditscope.verdict import Finding, Measurement, Status, judge, profile
 
 Accuracy = float | Sequence[float]
@@ -76,12 +76,11 @@ def audit(
     reference         a plain twin, for a model whose layers define their own backward: the twin gives the gradient, and
                       what the model's own backward brings is its credit, if no other is given; see `plain_twin`
     """
-    chosen, limits = profile(protocol), _limits(thresholds)
+    chosen, limits = profile(protocol), checked_limits(thresholds)
     trained = checked_accuracies(accuracy, "accuracy")
     control = checked_accuracies(control_accuracy, "control_accuracy")
-    stream = find_stream(model, blocks, read) if reference is None else referenced(model, reference, blocks, read)
-    if isinstance(stream, ReferencedStream) and credit is None:
-        credit, credit_local = OwnBackward(stream.own, loss_fn or cross_entropy, credit_local is not False), None
+    stream = referenced(model, reference, blocks, read)
+    credit, credit_local = own_credit(stream, credit, credit_local, loss_fn or cross_entropy)
     ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict)
     guards: dict[str, str] = {}
     with undisturbed(stream.model), probing.prepared():
@@ -174,7 +173,8 @@ def explained(model: nn.Module, batch: Batch) -> Iterator[None]:
         ) from error
 
 
-def _limits(thresholds: Mapping[str, float] | None) -> dict[str, float]:
+def checked_limits(thresholds: Mapping[str, float] | None) -> dict[str, float]:
+    """The user's own limits by code, once it is certain that they are numbers for diagnostics that there are."""
     for code, at in (thresholds or {}).items():
         if code not in diagnostics or ":" in code:
             raise UnknownName(unknown("diagnostic", code, [name for name in diagnostics if ":" not in name]))

@@ -16,8 +16,6 @@ from creditscope.hooks import residual
 from creditscope.observation import Call, Observed, in_line, observe
 from creditscope.stream import block_lists
 
-Lists = nn.ModuleList | nn.Sequential | nn.ModuleDict
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
@@ -49,7 +47,7 @@ class Found:
 def discover(model: nn.Module, inputs: Any) -> Found:
     """The longest run of equal sibling modules that keep the stream's shape; else the layers of a plain network.
 
-    A run may go through several lists of the same kind, as the residual blocks of a ResNet do, and its width may then
+    A run may go through several parents of the same kind, as the residual blocks of a ResNet do, and its width may then
     change. Where one block ends the next must begin: by the same tensor, by adding to the stream, or through something
     that sees nothing else. Two runs of the same length are an error.
     """
@@ -76,7 +74,8 @@ def discover(model: nn.Module, inputs: Any) -> Found:
 
 def candidates(seen: Observed) -> list[Found]:
     """The longest runs that are streams, without those inside another of the same length."""
-    runs = sorted(_runs(seen), key=len, reverse=True)
+    unique = {tuple(map(id, run)): run for run in _runs(seen)}
+    runs = sorted(unique.values(), key=len, reverse=True)
     best: list[list[Call]] = []
     for run in runs:
         if best and len(run) < len(best[0]):
@@ -88,14 +87,15 @@ def candidates(seen: Observed) -> list[Found]:
 
 
 def _runs(seen: Observed) -> Iterator[list[Call]]:
-    """Siblings of one type that ran one after the other; lists whose paths differ in numbers only count as one."""
+    """Siblings of one type that ran one after the other; parents whose paths differ in numbers only count as one."""
     calls = {id(call.module): call for call in seen.calls}
-    groups: dict[tuple[str, type], list[Call]] = {}
+    groups: dict[tuple[str, type, type], list[Call]] = {}
     for name, parent in seen.model.named_modules():
-        place = re.sub(r"\d+", "#", name) if isinstance(parent, Lists) else name
+        places = dict.fromkeys((name, re.sub(r"\d+", "#", name)))
         for child in parent.children():
             if id(child) in calls and _has_matrix(child):
-                groups.setdefault((place, type(child)), []).append(calls[id(child)])
+                for place in places:
+                    groups.setdefault((place, type(parent), type(child)), []).append(calls[id(child)])
     for group in groups.values():
         run = _trimmed(sorted(group, key=lambda call: call.began), seen)
         in_turn = all(one.ended < other.began for one, other in pairwise(run))

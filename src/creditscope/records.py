@@ -67,6 +67,11 @@ class Report(Record):
 
         return page(self)
 
+    def _repr_html_(self) -> str:
+        from creditscope.report.notebook import fragment
+
+        return fragment(self)
+
     def __repr__(self) -> str:
         return f"Report({self.subject.name!r}, {self.verdict})"
 

@@ -175,23 +175,38 @@ class OwnBackward(CreditSource):
 
 @contextmanager
 def _containers_training(model: nn.Module) -> Iterator[None]:
-    """Modules that hold others believe that they train; the layers, dropout and batch norm among them, do not."""
-    containers = [module for module in model.modules() if module._modules and not module.training]
+    """Modules that hold others believe that they train; the layers, dropout and batch norm among them, do not.
+
+    Whatever attributes the forward pass leaves behind are gone afterwards.
+    """
+    before = [(module, dict(module.__dict__)) for module in model.modules()]
     try:
-        for module in containers:
-            module.training = True
+        for module, _ in before:
+            module.training = bool(module._modules)
         yield
     finally:
-        for module in containers:
-            module.training = False
+        for module, attributes in before:
+            module.__dict__.clear()
+            module.__dict__.update(attributes)
 
 
-def referenced(
-    model: nn.Module, reference: nn.Module, blocks: str | Sequence[str] | None, read: Read
-) -> ReferencedStream:
-    """The stream of a model beside its plain twin; blocks that the twin does not have by name are searched in it."""
-    own, plain = find_stream(model, blocks, read), bare(reference)
+def referenced(model: nn.Module, reference: nn.Module | None, blocks: str | Sequence[str] | None, read: Read) -> Stream:
+    """The stream of a model, beside its plain twin if there is one.
+
+    Blocks that the twin does not have by name are searched in it.
+    """
+    own = find_stream(model, blocks, read)
+    if reference is None:
+        return own
+    plain = bare(reference)
     names = [blocks] if isinstance(blocks, str) else list(blocks or ())
     known = dict(plain.named_modules())
     there = blocks if all(name in known for name in names) else None
     return ReferencedStream(find_stream(plain, there, read), own)
+
+
+def own_credit(stream: Stream, credit: Any, local: bool | None, loss_fn: LossFunction) -> tuple[Any, bool | None]:
+    """The credit that was given; beside a plain twin, what the model's own backward brings if none was."""
+    if credit is None and isinstance(stream, ReferencedStream):
+        return OwnBackward(stream.own, loss_fn, local is not False), None
+    return credit, local

@@ -1,0 +1,140 @@
+"""Where does creditscope see the stream of a model, and how is something else named?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from creditscope.commands import Plugins, command, say
+from creditscope.commands import options as words
+from creditscope.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from creditscope.adapters import Stream
+
+SAMPLES = 2
+READS = {
+    "first": "the first token, which is what the read-out consumes",
+    "mean": "the mean over tokens: the read-out consumes many of them",
+    "all": "every position: each has logits of its own",
+    "auto": "the state itself; the mean over positions of a convolutional one",
+}
+
+
+@command("inspect")
+def inspect(
+    model: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="Your own function that makes the network.")],
+    input: Annotated[
+        str | None,
+        typer.Option(metavar="SHAPE", help="Shape of one sample, as in 3x224x224; else the model's own word."),
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="The inputs are token numbers below N, not images.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the function. Repeatable.")
+    ] = None,
+    blocks: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Look at this list of blocks, or module names with commas between."),
+    ] = None,
+    read: Annotated[str, typer.Option(metavar="RULE", help="auto, first, mean, all or a token index.")] = "auto",
+    plugin: Plugins = None,
+) -> int:
+    """Show which stream an audit would see in a model of yours: blocks, states with their shapes, and the read rule.
+
+    Example: `creditscope inspect timm:create_model --option model_name=vit_tiny_patch16_224 --input 3x224x224`
+    """
+    settings, shape = words.pairs(option, "--option", "depth=12"), _shape(input)
+    import torch
+
+    from creditscope.adapters import find_stream
+    from creditscope.auditing import explained
+    from creditscope.batch import Batch
+    from creditscope.commands.material import model_from
+    from creditscope.guards import undisturbed
+
+    made = model_from(model, settings)
+    stream = find_stream(made, words.blocks(blocks), words.read(read))
+    inputs = _inputs(stream.model, shape, tokens)
+    with undisturbed(stream.model), explained(stream.model, Batch(inputs, torch.zeros(SAMPLES))):
+        stream.settle(inputs)
+        say(drawn(stream, inputs, model))
+    return 0
+
+
+def _shape(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        found = tuple(int(part) for part in text.lower().split("x"))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 1:
+        raise InvalidInput(
+            f"--input {text} is not a shape.\nThe model could not be run. Write one sample's shape, as in 3x224x224."
+        )
+    return found
+
+
+def _inputs(model: nn.Module, shape: tuple[int, ...] | None, tokens: int | None) -> Any:
+    """Two random samples of that shape; without one, what the model says about itself."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    own: Any = getattr(model, "dummy_inputs", None)
+    if shape is None and isinstance(own, dict):
+        return dict(own)
+    configured: Any = getattr(model, "default_cfg", None) or {}
+    shape = shape or tuple(configured.get("input_size", ()))
+    if not shape:
+        raise InvalidInput(
+            f"{type(model).__name__} does not say what it takes.\n"
+            "Its stream shows only when it runs. Give the shape of one sample: --input 3x224x224, or --input 16 "
+            "--tokens 30000 for token numbers."
+        )
+    if tokens is not None:
+        return torch.randint(0, tokens, (SAMPLES, *shape), generator=generator)
+    return torch.randn(SAMPLES, *shape, generator=generator)
+
+
+def drawn(stream: Stream, inputs: Any, path: str) -> str:
+    """The tree of a stream: blocks, the shape of every state, the read rule, and how to name something else."""
+    import torch
+
+    with torch.no_grad():
+        seen = stream.run(inputs)
+    names = {id(module): name for name, module in stream.model.named_modules()}
+    blocks = stream.blocks
+    kinds = " or ".join(dict.fromkeys(type(block).__name__ for block in blocks))
+    lines = [f"{type(stream.model).__name__}: a stream of {len(blocks)} blocks ({kinds})"]
+    for layer, state in enumerate(seen.hiddens):
+        lines.append(f"├─ h_{layer:<3} {_sizes(state)}")
+        if layer < len(blocks):
+            lines.append(f"│     {names[id(blocks[layer])]}  {type(blocks[layer]).__name__}")
+    lines += [f"└─ logits {_sizes(seen.logits)}", "", f"Read: {_reading(stream)}", *_other_ways(stream, path)]
+    return "\n".join(lines)
+
+
+def _sizes(tensor: Any) -> str:
+    return f"({', '.join(['N', *map(str, tensor.shape[1:])])})"
+
+
+def _reading(stream: Stream) -> str:
+    rule = stream.rule
+    return f"{rule}: {READS[rule]}" if isinstance(rule, str) else f"{rule}: this token stands for a state"
+
+
+def _other_ways(stream: Stream, path: str) -> list[str]:
+    from creditscope.stream import block_lists
+
+    return [
+        "",
+        "To see something else, name it here and in the audit:",
+        f"  creditscope inspect {path} --blocks PATH   a list of blocks, or module names with commas between",
+        f"  creditscope inspect {path} --read RULE     first, mean, all or a token index",
+        block_lists(stream.model),
+    ]

@@ -1,0 +1,67 @@
+"""How does a report or a monitor show itself in a notebook?  A small table, escaped, without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from creditscope.records import Report
+from creditscope.report.numbers import limit, value
+from creditscope.verdict import Finding, Status
+
+TONES = {"pass": "#1a7f37", "fail": "#b42318", "inconclusive": "#8a6d00"}
+STATUS = {Status.FIRES: "#b42318", Status.PASS: "#1a7f37"}
+
+
+def fragment(report: Report) -> str:
+    """The verdict of a report and one line per diagnostic that was measured."""
+    rows = [
+        (finding.code, finding.title, _status(finding), escape(value(finding)), escape(limit(finding.limit)))
+        for finding in report.findings.values()
+        if finding.status is not Status.SKIPPED
+    ]
+    body = _table(("", "diagnostic", "status", "value", "fires"), [tuple(map(str, row)) for row in rows], escaped=2)
+    skipped = ", ".join(f.code for f in report.findings.values() if f.status is Status.SKIPPED)
+    return (
+        f"<div>{_heading(report.subject.name, str(report.verdict), TONES[report.verdict.outcome])}"
+        f"<p>{escape(report.verdict.why)}</p>{body}"
+        f"{f'<p>Not measured: {escape(skipped)}.</p>' if skipped else ''}</div>"
+    )
+
+
+def history(title: str, rows: Sequence[tuple[int, float | None, Mapping[str, Finding]]], stop: bool) -> str:
+    """One line per epoch, with the diagnostics that were measured in any of them."""
+    codes = list(dict.fromkeys(code for row in rows for code, finding in row[2].items() if finding.value is not None))
+    lines = [
+        (
+            str(epoch),
+            "-" if accuracy is None else f"{100 * accuracy:.1f} %",
+            *(_coloured(value(findings[code]), STATUS.get(findings[code].status, "")) for code in codes),
+        )
+        for epoch, accuracy, findings in rows
+    ]
+    said = "stop: a failure mode is shown" if stop else f"{len(rows)} epochs"
+    tone = TONES["fail" if stop else "pass"]
+    return f"<div>{_heading(title, said, tone)}{_table(('epoch', 'accuracy', *codes), lines, escaped=2)}</div>"
+
+
+def _heading(title: str, said: str, tone: str) -> str:
+    return f"<p><b>{escape(title)}</b> &nbsp; {_coloured(said, tone)}</p>"
+
+
+def _status(finding: Finding) -> str:
+    return _coloured(str(finding.status), STATUS.get(finding.status, ""))
+
+
+def _coloured(text: str, colour: str) -> str:
+    return f'<span style="color: {colour}; font-weight: bold">{escape(text)}</span>' if colour else escape(text)
+
+
+def _table(headings: Iterable[str], rows: Iterable[Sequence[str]], escaped: int) -> str:
+    """A table; cells before column `escaped` are text, the others are made here."""
+    head = "".join(f"<th>{escape(text)}</th>" for text in headings)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{cell if at >= escaped else escape(cell)}</td>" for at, cell in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
