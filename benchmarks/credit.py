@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from statistics import median
 
 import torch
+from _timing import interleaved, ratio
 
 from creditscope.adapters import find_stream
 from creditscope.auditing import audit
@@ -17,17 +18,6 @@ from creditscope.study.spec import RunSpec
 from creditscope.trace import capture, cross_entropy
 
 
-def fastest(work: Callable[[], object], times: int = 7) -> float:
-    """Seconds of the fastest of several runs, after one that warms up."""
-    work()
-    taken = []
-    for _ in range(times):
-        started = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - started)
-    return min(taken)
-
-
 def row(method: str) -> str:
     """The times and ratios of one method."""
     spec = RunSpec(method=method, epochs=1)
@@ -37,27 +27,50 @@ def row(method: str) -> str:
     ledger = CreditLedger(stream, source)
     for batch in batches:
         ledger.add(batch, capture(stream, batch))
-    trace = fastest(lambda: [capture(stream, batch) for batch in batches])
-    credit = fastest(lambda: [source.signals(batch) for batch in batches])
-    nulls = fastest(lambda: null(stream, source, ledger.pieces, torch.Generator().manual_seed(0)))
-    moves = fastest(lambda: moved(stream, ledger.pieces, cross_entropy, torch.Generator().manual_seed(0)), 1)
-    plain = fastest(lambda: audit(network, batches), 3)
-    whole = fastest(lambda: audit(network, batches, credit=source), 1)
-    times = "".join(f"{value * 1e3:>8.0f}" for value in (trace, credit, nulls, moves, plain, whole))
-    return f"{method:<12}{times}{nulls / (trace + credit):>14.2f}{whole / plain:>14.0f}"
+    fresh = torch.Generator().manual_seed(0)
+    short = interleaved(
+        {
+            "trace": lambda: [capture(stream, batch) for batch in batches],
+            "credit": lambda: [(capture(stream, batch), source.signals(batch)) for batch in batches],
+            "null": lambda: null(stream, source, ledger.pieces, fresh),
+            "plain": lambda: audit(network, batches),
+        },
+        7,
+        time.process_time,
+    )
+    long = interleaved(
+        {
+            "moves": lambda: moved(stream, ledger.pieces, cross_entropy, fresh),
+            "whole": lambda: audit(network, batches, credit=source),
+        },
+        1,
+        time.process_time,
+    )
+    taken = short | long
+    times = "".join(f"{median(taken[name]) * 1e3:>8.0f}" for name in HEADS)
+    whole = median(taken["whole"]) / median(taken["plain"])
+    return f"{method:<12}{times}{ratio(short, 'null', 'credit'):>14.2f}{whole:>14.0f}"
+
+
+HEADS = {
+    "trace": "one forward and one backward pass over all batches",
+    "credit": "the same, and the credit",
+    "null": f"Γ of {DRAWS} fresh draws of the feedback",
+    "moves": "ρ and nudging: 32 directions per image and layer, twice",
+    "plain": "an audit without credit",
+    "whole": "an audit with credit",
+}
 
 
 def main() -> None:
     """Print the table."""
     torch.set_num_threads(1)
-    print(f"Milliseconds for the 1,000 test images of MNIST-1D, {DRAWS} draws in a null, one thread")
-    heads = ("trace", "credit", "null", "moves", "plain", "whole")
-    print(f"{'':<12}{''.join(head.rjust(8) for head in heads)}  null/(t + c)   whole/plain")
+    print("Milliseconds of processor time for the 1,000 test images of MNIST-1D, one thread")
+    print(f"{'':<12}{''.join(head.rjust(8) for head in HEADS)}   null/credit   whole/plain")
     for method in ("dfa", "fa", "fa_weights"):
         print(row(method))
-    print(
-        "moves: ρ and nudging, 32 directions per image and layer, twice. plain, whole: an audit without, with credit."
-    )
+    for head, meaning in HEADS.items():
+        print(f"{head:<8}{meaning}")
 
 
 if __name__ == "__main__":

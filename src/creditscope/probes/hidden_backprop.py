@@ -84,7 +84,7 @@ def hidden_backprop(
         with in_float64(stream.model):
             return _measured(subject, blocks, as_float64(few), generator, FINE)
     except (RuntimeError, TypeError, ValueError):  # the model or the credit insists on its own precision
-        if next(stream.model.parameters()).dtype in (torch.float16, torch.bfloat16):
+        if next(stream.model.parameters(), torch.zeros(())).dtype in (torch.float16, torch.bfloat16):
             return _not_judged("the model runs in half precision only")
         return _measured(subject, blocks, few, generator, COARSE)
 
