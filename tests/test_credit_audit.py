@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -360,3 +362,16 @@ def test_trained_dfa_with_a_penalty_is_aligned_to_its_own_feedback_and_to_no_oth
     assert report.findings["D6"].value > 5
     assert report.measures["nudge"].value < 0
     assert [report.findings[code].status for code in ADVISORY] == ["pass"] * 5
+
+
+def test_the_example_on_the_page_about_credit_runs(capsys):
+    page = (Path(__file__).parents[1] / "docs" / "credit.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(lines, "credit.md", "exec"), {})
+    assert capsys.readouterr().out.endswith("fires pass\n")
+
+
+def test_the_page_about_credit_names_every_measure(by_dfa):
+    page = (Path(__file__).parents[1] / "docs" / "credit.md").read_text(encoding="utf-8")
+    known = {"hidden_norm", "gradient_norm", "gain"}
+    assert all(f"`{name}`" in page for name in by_dfa.measures if name not in known)
