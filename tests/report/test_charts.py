@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import altair as alt
 import pytest
-from tests.report.made import HEALTHY, report
+from tests.report.made import HEALTHY, report, with_limit
 from tests.report.made_runs import CREDIT, audited, run
 
 from creditscope.records import Report, RunRecord
@@ -16,6 +17,7 @@ from creditscope.report.charts_margin import Decision
 from creditscope.report.charts_scene import Scene
 from creditscope.report.charts_theme import DARK, LIGHT, PAGE, PAPER, SHAPES
 from creditscope.report.exhibits import from_report, from_runs
+from creditscope.report.html import html
 from creditscope.verdict import Measurement, Missing
 
 EVERY = ["stream", "growth", "gradient", "margin", "gamma", "rho", "nudge", "accuracy_curve", "d1_curve", "d2_curve"]
@@ -90,6 +92,29 @@ def test_what_an_axis_has_no_place_for_leaves_a_gap_and_keeps_its_word():
     odd = report(measures={"hidden_norm": Measurement(math.nan, (8.0, math.inf, 0.0))})
     found = drawn(odd)["stream"]
     assert [(point["value"], point["text"]) for point in points(found)] == [(8.0, "8.00"), (None, "inf"), (None, "0")]
+
+
+def test_a_diverged_network_and_limits_without_end_still_have_their_charts():
+    nan, inf = math.nan, math.inf
+    answers = {
+        "D0": Measurement(7.0),
+        "D1": Measurement(inf, per_layer=(inf, nan)),
+        "D2": Measurement(nan, per_layer=(1e-3, nan, nan)),
+        "D3": Measurement(nan, interval=(-inf, nan)),
+    }
+    measures = CREDIT | {
+        "hidden_norm": Measurement(nan, (8.0, inf, nan)),
+        "gamma_null_std": Measurement(nan, (nan, inf, 0.1)),
+    }
+    broken = with_limit(report(answers, measures), "D1", inf)
+    for figure in drawn(with_limit(broken, "D2", inf)).values():
+        json.dumps(figure.spec, allow_nan=False)
+    assert html(broken)
+
+
+def test_the_earlier_protocol_has_no_growth_across_blocks():
+    april = HEALTHY | {"D1": Measurement(1.75, per_layer=(1.0, 1.125, 1.75))}
+    assert "growth" not in drawn(report(april, protocol="april"))
 
 
 def test_a_first_firing_is_the_first_epoch_past_the_limit():

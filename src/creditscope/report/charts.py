@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,4 +46,11 @@ def _figure(plan: Plan, scene: Scene, style: Style) -> Figure:
 def _filled(spec: dict[str, Any], rows: dict[str, list[Row]]) -> dict[str, Any]:
     """The specification with its rows; layers that have none are left out."""
     layers = [layer for layer in spec["layer"] if "data" not in layer or layer["data"]["name"] in rows]
-    return spec | {"layer": layers, "datasets": rows}
+    return spec | {"layer": layers, "datasets": {name: [_finite(row) for row in kept] for name, kept in rows.items()}}
+
+
+def _finite(row: Row) -> Row:
+    """A row whose numbers JSON has a word for: a diverged network must not stop its own report."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()
+    }

@@ -34,17 +34,24 @@ def _ceilings(shown: Exhibit) -> list[Row]:
     norms, bound = measurement(shown, "hidden_norm"), finding([shown], "D1")
     if norms is None or bound is None or not bound.per_layer:
         return []
-    relative = len(bound.per_layer) == len(norms.per_layer)
+    relative = _relative(shown)
     before = [norms.per_layer[0] if relative else norm for norm in norms.per_layer[:-1]]
     ceilings = [(layer, bound.limit.at * norm) for layer, norm in enumerate(before, start=1)]
     label = f"{bound.limit.at:g} x {'the embedding' if relative else 'the state before'}"
     return [{"layer": layer, "value": at, "text": number(at), "label": label} for layer, at in ceilings if at > 0]
 
 
+def _relative(shown: Exhibit) -> bool:
+    """Whether D1 has the earlier form, relative to layer 0: a number for every state, not for every block."""
+    found = measurement(shown, "D1")
+    return shown.report is not None and found is not None and len(found.per_layer) == shown.report.subject.depth + 1
+
+
 def _growth(scene: Scene) -> Plan | None:
-    points = layered(scene.exhibits, "D1", log=True, first=1)
-    bound = finding(scene.exhibits, "D1")
-    if not points or bound is None or bound.title != "Scale stability":
+    by_block = [shown for shown in scene.exhibits if not _relative(shown)]
+    points = layered(by_block, "D1", log=True, first=1)
+    bound = finding(by_block, "D1")
+    if not points or bound is None:
         return None
     caption = "How many times each block multiplies the stream. Above the dashed line D1 fires."
     rows = {"points": points, "limits": [limit_row(bound)]}

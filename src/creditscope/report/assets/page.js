@@ -38,7 +38,7 @@
   function value(row, column) {
     const cell = row.cells[column];
     if (cell.dataset.order === undefined) return cell.textContent.trim();
-    const number = Number(cell.dataset.order);
+    const number = Number(cell.dataset.order.replace("inf", "Infinity"));
     return Number.isNaN(number) ? null : number;
   }
 
