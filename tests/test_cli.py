@@ -55,7 +55,7 @@ def test_the_version_is_shown():
 def test_help_names_every_command_and_the_exit_codes(capsys):
     assert run(["--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert all(name in text for name in commands.commands)
+    assert all(name.partition(" ")[0] in text for name in commands.commands)
     assert "0 pass, 1 fail, 3 inconclusive; 2 for bad input, 70 for a crash" in text
 
 
