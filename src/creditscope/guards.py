@@ -14,7 +14,7 @@ from creditscope.adapters import Stream
 from creditscope.batch import Batch, each_tensor
 from creditscope.errors import NotDeterministic, NotTheGradient
 from creditscope.trace import LossFunction, capture, losses_at
-from creditscope.unwrapping import as_written
+from creditscope.unwrapping import as_written, autocasts
 
 REMEDY = "Does a layer define its own backward? Pass reference=creditscope.plain_twin(model), or a plain twin of yours."
 PROBE_IMAGES = 8  # the guards look at the first images of the first batch
@@ -70,6 +70,31 @@ def in_float64(model: nn.Module) -> Iterator[None]:
             tensor.data = data
 
 
+@contextmanager
+def stood_in_for(model: nn.Module) -> Iterator[None]:
+    """Copies in float64 in place of the model's tensors, which are not touched.
+
+    A graph under way, or a wrapper that waits for gradients, holds on to the tensors themselves.
+    """
+    copies: dict[int, nn.Parameter] = {}
+    own = [(module, dict(module._parameters), dict(module._buffers)) for module in model.modules()]
+    try:
+        for module, parameters, buffers in own:
+            for name, parameter in parameters.items():
+                if parameter is not None and parameter.is_floating_point():
+                    made = nn.Parameter(parameter.detach().double(), parameter.requires_grad)
+                    setattr(module, name, copies.setdefault(id(parameter), made))
+            for name, buffer in buffers.items():
+                if buffer is not None and buffer.is_floating_point():
+                    module._buffers[name] = buffer.detach().double()
+        yield
+    finally:
+        for module, parameters, buffers in own:
+            for name, parameter in parameters.items():
+                setattr(module, name, parameter)
+            module._buffers.update(buffers)
+
+
 def first_images(batch: Batch, count: int) -> Batch:
     """Copies of the first samples of a batch: a view would keep the whole batch alive."""
     return Batch(each_tensor(batch.inputs, lambda tensor: tensor[:count].clone()), batch.labels[:count].clone())
@@ -106,8 +131,13 @@ def check_gradient(stream: Stream, batch: Batch, loss_fn: LossFunction) -> str:
     with ε: one ε is enough to pass, and only the smallest can refuse.
     """
     try:
-        with in_float64(stream.model):
+        with stood_in_for(stream.model):
             return _compared(stream, as_float64(batch), loss_fn, FINE)
+    except NotTheGradient:
+        with torch.no_grad():
+            if autocasts(stream.model, lambda: stream.run(batch.inputs)):
+                return "not possible: the model switches to half precision by itself"
+        raise
     except (RuntimeError, TypeError, AttributeError):  # a layer insists on its own precision
         if next(stream.model.parameters(), torch.zeros(())).dtype in (torch.float16, torch.bfloat16):
             return "not possible: the model runs in half precision only"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -32,8 +32,23 @@ def _inside(model: nn.Module) -> nn.Module | None:
     if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
         inner: nn.Module = model.module
         return inner
-    compiled = model._modules.get("_orig_mod")  # torch.compile keeps the module under this name
-    return compiled if len(model._modules) == 1 else None
+    children = dict(model.named_children())
+    return children.get("_orig_mod") if len(children) == 1 else None  # the name that torch.compile keeps it under
+
+
+def autocasts(model: nn.Module, run: Callable[[], object]) -> bool:
+    """Whether the model switches autocast on by itself while it runs."""
+    seen: list[bool] = []
+    kinds = {tensor.device.type for tensor in model.parameters()} | {"cpu"}
+
+    def look(module: nn.Module, args: Any) -> None:
+        seen.append(any(torch.is_autocast_enabled(kind) for kind in kinds))
+
+    with ExitStack() as stack:
+        for module in model.modules():
+            stack.callback(module.register_forward_pre_hook(look).remove)
+        run()
+    return any(seen)
 
 
 def _refuse(model: nn.Module) -> None:

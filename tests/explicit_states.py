@@ -1,0 +1,80 @@
+"""D1 to D4 the slow way: states written out by hand, one autograd call per batch, medians by sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations, pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from creditscope.records import Report
+from creditscope.trace import cross_entropy
+
+Walk = Callable[[Any], tuple[list[Tensor], Tensor]]  # inputs -> the states h_0..h_L in one graph, and the logits
+Reading = Callable[[Tensor], Tensor]  # a state -> (N, d) or (N, positions, d)
+
+
+def first(state: Tensor) -> Tensor:
+    return state[:, 0]
+
+
+def mean(state: Tensor) -> Tensor:
+    return state.mean(1)
+
+
+def every(state: Tensor) -> Tensor:
+    return state
+
+
+def pooled(state: Tensor) -> Tensor:
+    return state.flatten(2).mean(2) if state.dim() == 4 else state
+
+
+def lower_median(values: Sequence[float]) -> float:
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+def by_hand(
+    walk: Walk,
+    batches: Iterable[tuple[Any, Tensor]],
+    read: Reading,
+    loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+) -> dict[str, float]:
+    """D1, D2, D4 and the accuracy."""
+    hidden: list[list[float]] = []
+    gradient: list[list[float]] = []
+    directions: list[Tensor] = []
+    right = seen = 0
+    for inputs, labels in batches:
+        states, logits = walk(inputs)
+        gradients = torch.autograd.grad(loss(logits, labels).sum(), states)
+        for kept, tensors in ((hidden, states), (gradient, gradients)):
+            kept.extend([] for _ in range(len(states) - len(kept)))
+            for layer, tensor in enumerate(tensors):
+                rows = read(tensor.detach()).double()
+                kept[layer] += [float(row.norm()) for row in rows.reshape(-1, rows.shape[-1])]
+        middle = read(gradients[max(1, len(states) // 2)]).double()
+        mean_gradient = middle.reshape(-1, middle.shape[-1]).mean(0)
+        directions.append(mean_gradient / mean_gradient.norm())
+        right += int((logits.argmax(-1) == labels).sum())
+        seen += labels.numel()
+    medians = [lower_median(values) for values in hidden]
+    cosines = [float(a @ b) for a, b in combinations(directions, 2)]
+    return {
+        "D1": max(after / before for before, after in pairwise(medians)),
+        "D2": lower_median(gradient[-1]) / 128,
+        "D4": sum(cosines) / len(cosines),
+        "accuracy": right / seen,
+    }
+
+
+def agrees(report: Report, expected: dict[str, float], control: float, rel: float = 1e-3) -> None:
+    """The report's D1 to D4 are the expected ones."""
+    assert report.provenance.guards["gradient"].startswith("passed")
+    for code in ("D1", "D2", "D4"):
+        assert report.findings[code].value == pytest.approx(expected[code], rel=rel, abs=1e-6), code
+    assert report.accuracy == pytest.approx((expected["accuracy"],))
+    assert report.findings["D3"].value == pytest.approx(100 * (expected["accuracy"] - control))
