@@ -163,6 +163,12 @@ def test_streams_that_are_not_flat_and_of_one_width_are_refused(
 
 
 @pytest.mark.parametrize("name", BRIDGES)
+def test_without_its_auxiliary_network_a_bridge_gives_no_credit(name: str, batch: Batch) -> None:
+    with pytest.raises(InvalidInput, match="There is no auxiliary network '(bridge|value)' in the feedback"):
+        bridge_rule(name).credit(small("resmlp"), Feedback(), batch)
+
+
+@pytest.mark.parametrize("name", BRIDGES)
 def test_drawing_the_auxiliary_networks_leaves_the_global_generator_alone(name: str, batch: Batch) -> None:
     rule, network = bridge_rule(name), small("resmlp")
     torch.manual_seed(3)
