@@ -42,7 +42,7 @@ def measured(network: StagedNetwork, rule: CreditRule, feedback: Feedback, data:
     ledger, aligned = Ledger(stream), AlignmentLedger()
     for batch in islice(data.test_batches(128), PROBE_BATCHES):
         trace = capture(stream, batch)
-        signals = rule.credit(network, feedback, batch).signals
+        (signals,) = rule.innermost.redraws(network, [feedback], batch)  # credit, without the update made of it
         ledger.add(trace)
         credit, gradients = ([stream.vectors(tensor) for tensor in side] for side in (signals, trace.gradients))
         aligned.add(credit, gradients, batch_size=len(batch.labels))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -44,6 +45,16 @@ class EndToEnd(CreditRule):
         return Credit(
             tuple(signal * count for signal in signals), named, loss.detach(), self.exact_layers(network.depth)
         )
+
+    def redraws(self, network: StagedNetwork, drawn: Iterable[Feedback], batch: Batch) -> Iterator[tuple[Tensor, ...]]:
+        """One forward and one backward pass each, down to the states and no further."""
+        for feedback in drawn:
+            with torch.enable_grad():
+                with self.following(network, feedback):
+                    states, _ = _states(network, batch.inputs)
+                    loss = F.cross_entropy(network.readout(states[-1]), batch.labels)
+                signals = torch.autograd.grad(loss, states)
+            yield tuple(signal * len(batch.labels) for signal in signals)
 
 
 def _states(network: StagedNetwork, inputs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
