@@ -269,6 +269,13 @@ def test_what_the_read_out_consumes_stands_for_the_state(head: Any, rule: Any, r
     agrees(report, by_hand(walk, given, read), control=0.1)
 
 
+@pytest.mark.parametrize(("head", "rule", "read"), READ_OUTS[:4])
+def test_a_read_out_of_zeros_is_still_seen_to_consume_something(head: Any, rule: Any, read: Any) -> None:
+    model = Encoder(head)
+    nn.init.zeros_(model.outlet.weight)
+    assert audit(model, cut_in_two((5, FEATURES))).provenance.read == str(rule)
+
+
 def per_token(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits.transpose(1, 2), labels, reduction="none")
 

@@ -70,7 +70,18 @@ class Stream(ABC):
         with torch.enable_grad():
             seen = self.run(inputs)
             if seen.hiddens[-1].dim() == 3:
-                self.rule = consumed(seen.logits, self.oriented, seen.anchors[-1])
+                self.rule = consumed(seen.logits, self.oriented, seen.anchors[-1]) or self._poisoned(inputs, seen)
+
+    def _poisoned(self, inputs: Any, seen: Pass) -> Read:
+        """For a read-out of zeros, which has no gradient: 0·NaN still tells what it consumes."""
+        ends: tuple[tuple[Read, int], ...] = (("first", 0), (-1, -1))
+        for rule, token in ends:
+            poison = torch.full_like(seen.hiddens[-1], torch.nan)
+            poison[:, token] = 0
+            with torch.no_grad():
+                if not bool(self.run(inputs, {len(seen.hiddens) - 1: poison}).logits.isnan().any()):
+                    return rule
+        return "mean"
 
     def vectors(self, state: Tensor) -> Tensor:
         """What stands for a state: (N, d), or (N, positions, d) if every position counts.
@@ -137,10 +148,10 @@ class StagedStream(Stream):
         return logits
 
 
-def consumed(logits: Tensor, oriented: Callable[[Tensor], Tensor], deepest: Tensor) -> Read:
+def consumed(logits: Tensor, oriented: Callable[[Tensor], Tensor], deepest: Tensor) -> Read | None:
     """Which tokens of the deepest state the logits depend on: every position with logits of its own, one, or many.
 
-    A read-out that takes one token leaves an exact zero in the gradient of all others.
+    A read-out that takes one token leaves an exact zero in the gradient of all others; None if all are zero.
     """
     weights = torch.randn(logits.shape[-1], generator=torch.Generator().manual_seed(0)).to(logits)
     found: tuple[Tensor | None, ...] = torch.autograd.grad((logits @ weights).sum(), deepest, allow_unused=True)
@@ -150,6 +161,8 @@ def consumed(logits: Tensor, oriented: Callable[[Tensor], Tensor], deepest: Tens
     used = (oriented(gradient) != 0).any(-1)  # (N, tokens)
     if logits.dim() > 2 and logits.shape[1] == used.shape[1]:
         return "all"
+    if not bool(used.any()):
+        return None
     if bool((used.sum(1) != 1).any()):
         return "mean"
     token = used.float().argmax(1)

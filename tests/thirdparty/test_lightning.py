@@ -1,0 +1,129 @@
+"""A Lightning run is measured after every epoch, logged, stopped where asked, and otherwise left as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from creditscope.networks.build import build
+
+pytestmark = [pytest.mark.thirdparty, pytest.mark.filterwarnings("ignore")]
+
+FEATURES, CLASSES = 12, 5
+
+
+def lightning() -> Any:
+    return pytest.importorskip("lightning.pytorch")
+
+
+def watching(**options: Any) -> Any:
+    from creditscope import CreditscopeCallback
+
+    return CreditscopeCallback(list(data(1)), **options)
+
+
+def module(w2_std: float = 0.01, rate: float = 0.01) -> Any:
+    class Classifier(lightning().LightningModule):  # type: ignore[misc]
+        """A network inside a LightningModule, with dropout that a careless look would move."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = build("resmlp", FEATURES, CLASSES, 0, d=16, depth=2, w2_std=w2_std)
+            self.drop = nn.Dropout(0.2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.net(self.drop(x))
+
+        def training_step(self, batch: Any, index: int) -> Tensor:
+            x, y = batch
+            return F.cross_entropy(self(x), y)
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters(), rate)
+
+    return Classifier()
+
+
+def data(seed: int) -> DataLoader[Any]:
+    generator = torch.Generator().manual_seed(seed)
+    x, y = torch.randn(64, FEATURES, generator=generator), torch.randint(CLASSES, (64,), generator=generator)
+    return DataLoader(TensorDataset(x, y), batch_size=32, shuffle=seed == 0)
+
+
+class Log:
+    """A logger that keeps what it is told."""
+
+    def __new__(cls) -> Any:
+        from lightning.pytorch.loggers.logger import DummyLogger
+
+        class Kept(DummyLogger):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.said: list[dict[str, float]] = []
+
+            def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+                self.said.append(metrics)
+
+        return Kept()
+
+
+def fitted(model: Any, callbacks: list[Any], folder: Path, epochs: int = 3, logger: Any = False) -> Any:
+    torch.manual_seed(0)
+    trainer = lightning().Trainer(
+        max_epochs=epochs, callbacks=callbacks, logger=logger, accelerator="cpu", default_root_dir=folder,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(model, data(0))
+    return trainer
+
+
+@pytest.mark.parametrize("path", ["", "net"])
+def test_every_epoch_is_measured_and_the_weights_are_bit_identical(path: str, tmp_path: Path) -> None:
+    alone, watched = module(), module()
+    fitted(alone, [], tmp_path)
+    callback = watching(module=path, on_firing=lambda finding, epoch: None)
+    fitted(watched, [callback], tmp_path)
+    assert [row.epoch for row in callback.monitor.history] == [0, 1, 2]
+    assert len(callback.monitor.history[0].hidden_norms) == 3
+    after = watched.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in alone.state_dict().items())
+
+
+def test_the_numbers_reach_the_logger(tmp_path: Path) -> None:
+    log = Log()
+    fitted(module(), [watching(module="net", every=2)], tmp_path, logger=log)
+    rows = [row for row in log.said if "creditscope/D1" in row]
+    assert len(rows) == 2
+    assert {"creditscope/D2", "creditscope/accuracy", "creditscope/hidden_norm/2"} <= rows[0].keys()
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_a_run_whose_stream_has_exploded_is_stopped_if_asked(stop: bool, tmp_path: Path) -> None:
+    heard: list[str] = []
+    callback = watching(module="net", stop=stop, on_firing=lambda finding, epoch: heard.append(finding.code))
+    trainer = fitted(module(w2_std=1e9, rate=0.0), [callback], tmp_path)
+    assert {"D1", "D2"} <= set(heard)
+    assert trainer.current_epoch == (1 if stop else 3)
+    assert str(callback.monitor.report().verdict).startswith("FAIL(D1+D2")
+
+
+def test_tensorboard_takes_the_numbers(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    from creditscope import Monitor
+
+    monitor = Monitor(build("resmlp", FEATURES, CLASSES, 0, d=16, depth=2), list(data(1)), writer=tmp_path / "board")
+    for epoch in range(3):
+        monitor.step(epoch)
+    monitor._writer.flush()
+    events = EventAccumulator(str(tmp_path / "board")).Reload()
+    found = events.Scalars("creditscope/D1")
+    assert [event.step for event in found] == [0, 1, 2]
+    assert found[0].value == pytest.approx(monitor.history[0].findings["D1"].value)
