@@ -38,10 +38,12 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """study/ with two methods and a hostile one, and audit.html."""
+    """study/ with two methods, a hostile one and a control, and audit.html."""
     folder = tmp_path_factory.mktemp("pages")
     records = [run("dfa", 1, key="aaa1"), run("bp", 1, healthy=True, key="bbb1"), run(HOSTILE, 1, key="ccc1")]
     rows = [row(str(record.spec["method"]), [record]) for record in records]
+    twin = run("dfa", 1, key="ddd1")
+    records.append(twin.model_copy(update={"spec": twin.spec | {"control": "frozen"}}))
     write_study(folder / "study", joined({record.key: record for record in records}, rows), title="A study", rows=rows)
     audited(notes=f"{HOSTILE}<img src=x onerror=alert(1)>").to_html(folder / "audit.html")
     return folder

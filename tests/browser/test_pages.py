@@ -32,21 +32,24 @@ def test_a_study_shows_numbers_toggles_methods_and_sorts(opened, width):
     assert "1.10" in told
     assert "bbb1" in told
 
-    page.get_by_label("dfa").uncheck()
+    page.get_by_label("dfa", exact=True).uncheck()
     page.wait_for_timeout(100)
     assert points.count() == 6
-    page.get_by_label("dfa").check()
+    page.get_by_label("dfa", exact=True).check()
     page.wait_for_timeout(100)
     assert points.count() == 9
+    page.get_by_label("dfa, frozen").check()  # a control is off at first
+    page.wait_for_timeout(100)
+    assert points.count() == 12
 
     growth = page.locator("#runs thead th", has_text="D1")
     column = "#runs tbody tr td:nth-child(7)"
     growth.get_by_role("button").click()
     assert growth.get_attribute("aria-sort") == "ascending"
-    assert page.locator(column).all_inner_texts() == ["1.50", "▲ 7,000", "▲ 7,000"]
+    assert page.locator(column).all_inner_texts() == ["1.50", "▲ 7,000", "▲ 7,000", "▲ 7,000"]
     growth.get_by_role("button").click()
     assert growth.get_attribute("aria-sort") == "descending"
-    assert page.locator(column).all_inner_texts() == ["▲ 7,000", "▲ 7,000", "1.50"]
+    assert page.locator(column).all_inner_texts() == ["▲ 7,000", "▲ 7,000", "▲ 7,000", "1.50"]
 
 
 def test_a_name_in_the_table_opens_the_page_of_its_run(opened):
@@ -73,7 +76,7 @@ def test_findings_open_and_methods_toggle_from_the_keyboard(opened):
     assert page.locator("#D1 .opened").is_visible()
     assert "Does not mean" in page.locator("#D1 .opened").inner_text()
     study = opened("study/index.html").page
-    study.get_by_label("dfa").focus()
+    study.get_by_label("dfa", exact=True).focus()
     study.keyboard.press("Space")
     study.wait_for_timeout(100)
     assert study.locator("#figure-stream .mark-symbol path").count() == 6

@@ -254,3 +254,15 @@ def test_two_hundred_runs_are_pages_in_less_than_ten_seconds(tmp_path):
     assert len(list((tmp_path / "runs").iterdir())) == 200
     assert index.stat().st_size < 2_000_000
     assert len(re.findall(r"<tr><th scope=row", index.read_text(encoding="utf-8"))) == 208
+
+
+def test_controls_are_counted_apart_and_switched_off_at_first(tmp_path):
+    twin = run("dfa", 1, key="c1")
+    twin = twin.model_copy(update={"spec": twin.spec | {"control": "frozen"}})
+    index = write_study(tmp_path, from_runs([twin, run("dfa", 1, key="a1")]), title="A study")
+    found = Elements(index.read_text(encoding="utf-8"))
+    assert "✗ 1 fail" in found.text
+    assert "· 1 controls" in found.text
+    boxes = [(a["data-series"], "checked" in a) for t, a in found.found if "data-series" in a]
+    assert boxes == [("dfa", True), ("dfa, frozen", False)]
+    assert "This run is a control" in Elements((tmp_path / "runs" / "c1.html").read_text(encoding="utf-8")).text

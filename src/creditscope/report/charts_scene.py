@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from creditscope.report.charts_data import Row
 from creditscope.report.charts_margin import Decision
@@ -30,8 +30,19 @@ class Scene:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The series in the order in which they first appear."""
-        return tuple(dict.fromkeys(shown.label for shown in self.exhibits))
+        """The series in the order in which they first appear, controls last."""
+        return tuple(dict.fromkeys(shown.label for shown in sorted(self.exhibits, key=lambda shown: shown.is_control)))
+
+    @property
+    def aside(self) -> tuple[str, ...]:
+        """The controls beside methods: there on request, switched off at first."""
+        methods = {shown.label for shown in self.exhibits if not shown.is_control}
+        return tuple(name for name in self.names if name not in methods) if methods else ()
+
+    def without_controls(self) -> Scene:
+        """The methods alone; whatever there is if there are only controls."""
+        methods = [shown for shown in self.exhibits if not shown.is_control]
+        return replace(self, exhibits=methods or self.exhibits)
 
     @property
     def alone(self) -> Exhibit | None:

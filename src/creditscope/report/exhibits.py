@@ -29,6 +29,11 @@ class Exhibit:
     run: RunRecord | None = None
 
     @property
+    def is_control(self) -> bool:
+        """Whether the run is there to be compared with: frozen, shallow or partly trained."""
+        return self.run is not None and self.run.spec.get("control", "none") != "none"
+
+    @property
     def verdict(self) -> str:
         """The judgement in words; a run that was never audited says so."""
         return str(self.report.verdict) if self.report is not None else "not audited"

@@ -16,11 +16,11 @@ SCALE = 4.0  # of a PNG: a column of 8 cm then has 400 dots per inch
 
 
 def write_figures(scene: Scene, folder: Path, form: str = "pdf") -> list[Path]:
-    """Write every figure that the scene has numbers for; their paths."""
+    """Write every figure that the scene has numbers for, controls left out; their paths."""
     if form not in get_args(Format):
         raise InvalidInput(f"There is no format called {form!r} for figures.\nUse pdf, svg or png.")
     written = []
-    for figure in figures(scene, PAPER):
+    for figure in figures(scene.without_controls(), PAPER):
         path = folder / f"{figure.name.replace('_', '-')}.{form}"
         with whole(path) as part:
             part.write_bytes(drawn(figure.spec, form))

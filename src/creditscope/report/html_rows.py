@@ -9,27 +9,28 @@ from creditscope.report.exhibits import Exhibit
 from creditscope.report.html_view import ICONS, OUTCOMES, TONES, Cell, Sheet, verdict_cell
 from creditscope.report.joined import Accuracies, MethodRow
 from creditscope.report.layers import collapsed
-from creditscope.report.numbers import ABSENT, accuracy, interval, number, value
+from creditscope.report.numbers import ABSENT, accuracy, number, value
 from creditscope.report.reading import advisory
 from creditscope.verdict import Finding, Verdict
 
 NOTHING = Cell(ABSENT)
 
 
-def method_sheet(rows: Sequence[MethodRow], links: Mapping[str, str]) -> Sheet:
-    """One line per method: the verdict over all seeds, accuracies, and every judged number."""
+def method_sheet(rows: Sequence[MethodRow], links: Mapping[str, str], judged: Sequence[str]) -> Sheet:
+    """One line per method: the verdict over all seeds, accuracies, and every number.
+
+    judged   the codes that can fail a network; any other one that fires is not shown as a failure
+    """
     codes = sorted({code for row in rows for code in row.findings})
     lines = []
     for row in rows:
         runs = [seed.key for seed in row.seeds]
         first = links.get(runs[0], "") if len(runs) == 1 else ""
-        numbers = [_over_seeds(row.findings.get(code)) for code in codes]
+        numbers = [_over_seeds(row.findings.get(code), soft=code not in judged) for code in codes]
         name = Cell(row.label, link=first)
         lines.append((name, _verdict(row.verdict), _accuracy(row.accuracy), _accuracy(row.control), *numbers))
     heads = ("method", "verdict", "accuracy", "frozen control", *codes)
-    caption = (
-        "Every method over its seeds: the median of each number, ▲ where its diagnostic fires; D3 with its interval."
-    )
+    caption = "Every method over its seeds: medians, ▲ where a diagnostic fires; D3 with its 95 % interval."
     return Sheet("methods", "Methods", caption, heads, tuple(lines))
 
 
@@ -81,12 +82,13 @@ def _finding(finding: Finding | None, *, soft: bool = False) -> Cell:
     return Cell(value(finding) if finding.value is not None else str(finding.status), finding.value, tone, mark)
 
 
-def _over_seeds(finding: Finding | None) -> Cell:
+def _over_seeds(finding: Finding | None, *, soft: bool) -> Cell:
     """A number over seeds; depth utility brings its interval."""
-    cell = _finding(finding)
+    cell = _finding(finding, soft=soft)
     if finding is None or finding.interval is None:
         return cell
-    return Cell(f"{cell.text} ({interval(finding).removeprefix('95 % interval ')})", cell.order, cell.tone, cell.mark)
+    low, high = (number(end) for end in finding.interval)
+    return Cell(f"{cell.text} ({low} to {high})", cell.order, cell.tone, cell.mark)
 
 
 def _verdict(verdict: Verdict | None) -> Cell:

@@ -17,6 +17,7 @@ from creditscope.report.html_page import LIBRARY, SCRIPT, STYLE, Place, library,
 from creditscope.report.html_rows import method_sheet, run_sheet
 from creditscope.report.html_view import OUTCOMES, Sheet
 from creditscope.report.joined import MethodRow
+from creditscope.report.reading import judged
 from creditscope.verdict import Measurement
 
 INDEX = "index.html"
@@ -45,7 +46,9 @@ def write_study(
         write_page(shown, folder / link, Place("../assets", f"../{INDEX}"))
     by_key = {shown.key: link for shown, link in zip(exhibits, links, strict=True)}
     tables = [run_sheet(exhibits, links), *sheets]
-    tables = [method_sheet(rows, by_key), *tables] if rows else tables
+    if rows:
+        protocols = [shown.report for shown in exhibits if shown.report is not None]
+        tables = [method_sheet(rows, by_key, judged(protocols[0]) if protocols else ()), *tables]
     scene = Scene(exhibits, _margins(rows), decisions)
     page = render(
         "study.html",
@@ -55,6 +58,7 @@ def write_study(
         tables=tables,
         figures=figures(scene, PAGE),
         names=scene.names,
+        aside=scene.aside,
     )
     return write_text(folder / INDEX, page)
 
@@ -72,7 +76,8 @@ def _margins(rows: Sequence[MethodRow]) -> Mapping[str, Measurement]:
 
 def _tally(exhibits: Sequence[Exhibit]) -> list[tuple[str, str, str, int]]:
     """How many runs have which outcome, with its mark and tone."""
-    counts: Counter[str] = Counter(shown.report.verdict.outcome for shown in exhibits if shown.report is not None)
+    trained = [shown for shown in exhibits if not shown.is_control]
+    counts: Counter[str] = Counter(shown.report.verdict.outcome for shown in trained if shown.report is not None)
     told = [(*OUTCOMES[outcome], outcome, counts[outcome]) for outcome in ORDER if counts[outcome]]
-    rest = len(exhibits) - counts.total()
-    return told + ([("–", "grey", "not audited", rest)] if rest else [])
+    rest = (("–", "not audited", len(trained) - counts.total()), ("·", "controls", len(exhibits) - len(trained)))
+    return told + [(mark, "grey", word, count) for mark, word, count in rest if count]

@@ -83,6 +83,8 @@ def _soft(finding: Finding, report: Report) -> bool:
 
 def verdict_cell(shown: Exhibit, link: str = "") -> Cell:
     """A verdict with its mark."""
+    if shown.is_control:
+        return Cell("control")
     if shown.report is None:
         return Cell(shown.verdict, tone="", mark="–", link=link)
     mark, tone = OUTCOMES[shown.report.verdict.outcome]

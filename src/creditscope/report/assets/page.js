@@ -16,7 +16,9 @@
       const place = figure.querySelector(".canvas");
       try {
         const spec = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
-        views.push((await window.creditscopeDraw(place, spec, options)).view);
+        const { view } = await window.creditscopeDraw(place, spec, options);
+        views.push(view);
+        if (hidden().length) await view.signal("hidden", hidden()).runAsync();
       } catch (error) {
         place.textContent = "This chart could not be drawn. Its numbers are in the tables.";
         console.error(error);
@@ -26,13 +28,13 @@
     document.documentElement.dataset.drawn = String(views.length);
   }
 
+  function hidden() {
+    return [...document.querySelectorAll("input[data-series]:not(:checked)")].map((box) => box.dataset.series);
+  }
+
   function legend() {
-    const boxes = [...document.querySelectorAll("input[data-series]")];
-    const show = () => {
-      const hidden = boxes.filter((box) => !box.checked).map((box) => box.dataset.series);
-      for (const view of views) view.signal("hidden", hidden).runAsync();
-    };
-    for (const box of boxes) box.addEventListener("change", show);
+    const show = () => views.forEach((view) => view.signal("hidden", hidden()).runAsync());
+    for (const box of document.querySelectorAll("input[data-series]")) box.addEventListener("change", show);
   }
 
   function value(row, column) {
