@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.test_guides import ran
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -127,3 +128,10 @@ def test_tensorboard_takes_the_numbers(tmp_path: Path) -> None:
     found = events.Scalars("creditscope/D1")
     assert [event.step for event in found] == [0, 1, 2]
     assert found[0].value == pytest.approx(monitor.history[0].findings["D1"].value)
+
+
+def test_the_guide_runs_as_it_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = ran("monitor-a-lightning-run.md", monkeypatch)
+    assert [row.epoch for row in found["callback"].monitor.history] == [0, 1, 2]
+    assert len(found["monitor"].history) == 3

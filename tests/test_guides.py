@@ -1,0 +1,77 @@
+"""The guides' programs run as they stand."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from creditscope.diagnostics import diagnostics
+
+GUIDES = Path(__file__).parents[1] / "docs" / "guides"
+
+
+def programs(name: str) -> list[str]:
+    """The Python blocks of a guide, each at its own line numbers."""
+    text = (GUIDES / name).read_text(encoding="utf-8")
+    return [
+        "\n" * text[: found.start(1)].count("\n") + found[1]
+        for found in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    ]
+
+
+def ran(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """All programs of a guide, one after the other in one module."""
+    module = ModuleType(f"guide_{name.removesuffix('.md').replace('-', '_')}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    state = torch.random.get_rng_state()
+    try:
+        for program in programs(name):
+            exec(compile(program, name, "exec"), module.__dict__)
+            module.__dict__["__doc__"] = module.__doc__ or program.strip().splitlines()[0].strip('"')
+    finally:
+        torch.random.set_rng_state(state)
+    return module.__dict__
+
+
+def test_there_are_four_guides_and_the_index_leads_to_them() -> None:
+    names = sorted(path.name for path in GUIDES.glob("*.md"))
+    assert names == [
+        "add-your-own-diagnostic.md",
+        "audit-your-method.md",
+        "audit-your-model.md",
+        "monitor-a-lightning-run.md",
+    ]
+    index = (GUIDES.parent / "index.md").read_text(encoding="utf-8")
+    assert all(f"guides/{name}" in index for name in names)
+
+
+def test_the_guide_to_auditing_a_model_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = ran("audit-your-model.md", monkeypatch)
+    assert "mine" in capsys.readouterr().out
+    assert found["report"].subject.depth == 2
+    assert len(found["report"].measures["gamma"].per_layer) == 3
+
+
+def test_the_guide_to_auditing_a_method_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = ran("audit-your-method.md", monkeypatch)["report"]
+    assert len(report.measures["gamma"].per_layer) == 4
+    assert report.findings["D9"].status == "pass"
+
+
+def test_the_guide_to_a_diagnostic_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = dict(diagnostics.items())
+    try:
+        found = ran("add-your-own-diagnostic.md", monkeypatch)["found"]
+        assert (found.code, found.title, found.status) == ("S1", "Shrinking stream", "pass")
+        assert diagnostics["S1"].question == "does the residual stream shrink from block to block?"
+    finally:
+        for name in set(diagnostics) - set(before):
+            del diagnostics._entries[name]
