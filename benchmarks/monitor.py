@@ -61,9 +61,8 @@ def cost(repeats: int = 5) -> None:
     print(f"epoch, {STEPS} steps of {IMAGES}: {median(taken['epoch']):.2f} s of the processor (median of {repeats})")
     for name in ("monitor", "with credit"):
         share = ratio(taken, name, "epoch")
-        print(
-            f"  {name:12} {1e3 * median(taken[name]):6.1f} ms  {100 * share:.2f} % of the epoch   (limit {100 * LIMIT:g} %)"
-        )
+        spent = f"{1e3 * median(taken[name]):6.1f} ms  {100 * share:.2f} % of the epoch"
+        print(f"  {name:12} {spent}   (limit {100 * LIMIT:g} %)")
     print(f"  first step   {1e3 * first:6.1f} ms  with the gradient check and whatever is loaded once")
 
 
