@@ -12,8 +12,8 @@ import pytest
 from tests.study.made import children, creditscope, finished, without_times, write_study
 
 
-def command(study: Path, store: Path) -> list[str | Path]:
-    return ["study", "run", study, "--store", store, "--workers", "2", "--snapshot-every", "0"]
+def command(study: Path, store: Path, workers: int = 2) -> list[str | Path]:
+    return ["study", "run", study, "--store", store, "--workers", str(workers), "--snapshot-every", "0"]
 
 
 def stamps(store: Path) -> dict[str, tuple[int, int]]:
@@ -86,7 +86,7 @@ def test_workers_end_with_a_driver_that_is_killed_and_its_claims_are_taken_over(
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_ctrl_c_stops_within_seconds_keeps_what_is_done_and_says_how_to_go_on(tmp_path, number):
     study, store = write_study(tmp_path, epochs=500), tmp_path / "store"
-    process = creditscope(*command(study, store))
+    process = creditscope(*command(study, store, workers=1))
     wait_for(lambda: list(store.glob("*.snapshot")))
     began = time.monotonic()
     process.send_signal(number)

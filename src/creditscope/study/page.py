@@ -37,7 +37,10 @@ def table_page(title: str, rows: Sequence[AuditRow], width: int) -> str:
     if controls:
         parts.append(drawn(_controls(controls), width))
     notes = [note for row in rows for note in _notes(row)]
-    footing = "Accuracy in %: mean ± std (ddof 1) over seeds, 95 % t-interval. D3 in points, 95 % paired t-interval."
+    footing = (
+        "Accuracy in %: mean ± std (ddof 1) over seeds, 95 % t-interval. D3 in points, 95 % paired t-interval.\n"
+        "With one seed: Wilson's and Newcombe's interval over the test images; seeds may differ by more."
+    )
     return "\n\n".join((*parts, "\n".join((*notes, footing))))
 
 
