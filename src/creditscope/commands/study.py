@@ -122,7 +122,7 @@ def run(
         return INTERRUPTED
     finally:
         signal.signal(signal.SIGTERM, before)
-    return _closing(summary, runs, file, store)
+    return _closing(summary, runs, f"{file} --store {store}" + (f" --budget {budget}" if budget else ""), store)
 
 
 def _engine(workers: int | None, ray: str | None, cpus: float, gpus: float) -> Engine:
@@ -139,10 +139,10 @@ def _as_interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _closing(summary: Summary, runs: Plan, file: Path, store: Path) -> int:
+def _closing(summary: Summary, runs: Plan, study: str, store: Path) -> int:
     say(f"{len(summary.done)} runs done, {len(summary.found)} were there, {len(summary.failed)} failed.")
     if not summary.failed:
-        say(f"Read them: creditscope study report {file} --store {store}")
+        say(f"Read them: creditscope study report {study}")
         return 0
     for key in summary.failed:
         say(f"  failed  {key}  {runs[key].title}")
