@@ -40,7 +40,7 @@ def demo(
     from creditscope.study.engine import LocalEngine
     from creditscope.study.job import Job
 
-    pattern = Job("", next(iter(runs.values())), data_folder=data_dir)
+    pattern = Job("", next(iter(runs.values())), data_folder=data_dir, credit_of_controls=False)
     try:
         with LocalEngine(workers) as engine, board() as shown:
             summary = run_study(runs, store, engine, shown, Wishes(pattern, retry=True))

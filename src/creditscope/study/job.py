@@ -26,6 +26,7 @@ class Job:
 
     snapshot  a file for its mid-run state; the run goes on from it if it is there
     trained   a folder with its checkpoint: audit that, and train nothing
+    credit_of_controls  whether controls get the probes of their credit too; ρ costs more than a short run
     """
 
     key: str
@@ -35,6 +36,7 @@ class Job:
     snapshot_seconds: float = 30.0
     data_folder: Path | None = None
     device: str = "cpu"
+    credit_of_controls: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,9 @@ def _audited(checkpoint: Checkpoint, job: Job) -> Checkpoint:
     from creditscope.study.judging import audit_checkpoint
     from creditscope.study.running import load_data
 
-    report = audit_checkpoint(checkpoint, load_data(job.spec, job.data_folder))
+    wanted = job.credit_of_controls or job.spec.control == "none"
+    options = {} if wanted else {"credit": None}
+    report = audit_checkpoint(checkpoint, load_data(job.spec, job.data_folder), **options)
     return replace(checkpoint, record=checkpoint.record.model_copy(update={"report": report}))
 
 
