@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -336,3 +338,17 @@ def test_a_finding_is_what_the_callback_gets() -> None:
     finding, epoch = next(said for said in heard if said[0].code == "D1")
     assert isinstance(finding, Finding)
     assert epoch == 5
+
+
+def test_without_lightning_the_callback_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import creditscope.lightning
+
+    monkeypatch.setattr(creditscope.lightning, "Callback", None)
+    with pytest.raises(InvalidInput, match=r"(?s)Lightning is not installed.*creditscope\[lightning\]"):
+        creditscope.CreditscopeCallback(batches(1, 8))
+
+
+def test_without_tensorboard_a_folder_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(InvalidInput, match=r"(?s)TensorBoard is not installed.*creditscope\[tensorboard\]"):
+        Monitor(network(), batches(1, 8), writer=tmp_path)
