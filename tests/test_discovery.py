@@ -201,6 +201,10 @@ def test_a_resnets_diagnostics_are_those_of_its_states_written_out() -> None:
 
     agrees(report, by_hand(walk, given, pooled), control=0.1)
     assert report.subject.depth == 8
+    assert report.provenance.guards["stream"] == (
+        'passed: 8 x Residual found by structure, blocks=["layer1.0", "layer1.1", ..., "layer4.1"]'
+    )
+    assert "stream" not in audit(model, given, blocks=["layer1", "layer2"]).provenance.guards
 
 
 def test_a_plain_sequences_states_are_what_enters_its_layers() -> None:

@@ -118,6 +118,7 @@ class SearchedStream(Stream):
         super().__init__(model, read)
         self._trial = trial
         self._found: Stream | None = None
+        self._told = ""
 
     def found(self, inputs: Any) -> Stream:
         """The stream itself: of the published contract, if the forward pass keeps it, else of the blocks found."""
@@ -143,6 +144,7 @@ class SearchedStream(Stream):
         except ModelMismatch as error:
             raise objection if isinstance(objection, ModelMismatch) else error from error
         reader = self.model.get_submodule(found.reader) if found.reader else None
+        self._told = f"passed: {found.title} found by structure, {found.spelled(self.model)}"
         return HookStream(self.model, self.rule, found.blocks, reader)
 
     @property
@@ -154,6 +156,10 @@ class SearchedStream(Stream):
                 "They are found by running it. Pass blocks= the path of its block list, or run it first."
             )
         return self._found.blocks
+
+    def checks(self) -> dict[str, str]:
+        """Which blocks were found, and how to name them."""
+        return {"stream": self._told} if self._told else {}
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """As the stream that was found."""

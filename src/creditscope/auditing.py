@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import shutil
 import subprocess
@@ -130,7 +131,7 @@ def traces(
             with explained(stream.model, batch):
                 stream.settle(few.inputs)
                 classes = check_deterministic(stream, few).shape[-1]
-            guards["deterministic"] = "passed"
+            guards.update(stream.checks() | {"deterministic": "passed"})
         if loss_fn is None:
             check_labels(batch, classes, index)
         if index == 0:
@@ -178,8 +179,11 @@ def checked_limits(thresholds: Mapping[str, float] | None) -> dict[str, float]:
     for code, at in (thresholds or {}).items():
         if code not in diagnostics or ":" in code:
             raise UnknownName(unknown("diagnostic", code, [name for name in diagnostics if ":" not in name]))
-        if not isinstance(at, int | float) or at != at:
-            raise InvalidInput(f"The threshold of {code} is {at!r}.\nA limit must be a number.")
+        if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
+            raise InvalidInput(
+                f"The threshold of {code} is {at!r}.\n"
+                "Nothing would lie on one of its sides, so that the diagnostic could not fire or not pass. Give a number."
+            )
     return dict(thresholds or {})
 
 

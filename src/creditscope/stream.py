@@ -59,6 +59,10 @@ class Stream(ABC):
     def verify(self, inputs: Any, logits: Tensor) -> None:  # noqa: B027 (most streams run the model itself)
         """Refuse a stream whose logits are not the model's own."""
 
+    def checks(self) -> dict[str, str]:
+        """What was found out about the stream, for the report."""
+        return {}
+
     def oriented(self, tensor: Tensor) -> Tensor:
         """A gradient at an anchor in the axes of its state, samples first."""
         return tensor

@@ -115,6 +115,10 @@ class ReferencedStream(Stream):
         """The blocks of the twin."""
         return self._reference.blocks
 
+    def checks(self) -> dict[str, str]:
+        """The twin's own, and that it is one."""
+        return {**self._reference.checks(), "reference": "passed: its states and logits are the model's"}
+
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """As the twin."""
         return self._reference.run(inputs, shifts)
