@@ -122,6 +122,23 @@ def groups() -> nn.Sequential:
     return made
 
 
+class Recurrent(nn.Module):
+    """Layers that return (states, memory)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inlet, self.outlet = nn.Linear(FEATURES, WIDTH), nn.Linear(WIDTH, CLASSES)
+        self.layers = nn.ModuleList(nn.LSTM(WIDTH, WIDTH, batch_first=True) for _ in range(3))
+        draw(self, 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inlet(x)
+        for layer in self.layers:
+            h, _ = layer(h)
+        out: Tensor = self.outlet(h[:, -1])
+        return out
+
+
 class Deep(nn.Module):
     """Two wrappers around a model, as other libraries have them."""
 
@@ -138,6 +155,8 @@ FOUND: list[tuple[Callable[[], nn.Module], tuple[int, ...], list[str]]] = [
     (stages, (FEATURES,), ["layers.0", "layers.1", "layers.2"]),
     (lambda: Deep(stages()), (FEATURES,), [f"backbone.encoder.layers.{index}" for index in range(3)]),
     (Tokens, (4, FEATURES), ["layers.0", "layers.1"]),
+    (lambda: Tokens(1), (4, FEATURES), ["layers.0"]),
+    (Recurrent, (4, FEATURES), ["layers.0", "layers.1", "layers.2"]),
     (ResNet, IMAGE, [f"layer{stage}.{block}" for stage in range(1, 5) for block in range(2)]),
     (lambda: ResNet(1), IMAGE, ["layer1", "layer2", "layer3", "layer4"]),
     (groups, (FEATURES,), ["1", "2"]),
@@ -504,6 +523,21 @@ def test_regression_has_no_accuracy_but_a_stream_and_a_reference() -> None:
     assert (report.accuracy, report.findings["D3"].status) == (None, "skipped")
     assert {report.findings[code].status for code in ("D0", "D1", "D2")} == {"pass"}
     assert report.provenance.guards["gradient"].startswith("passed")
+
+
+def test_one_number_per_sample_may_come_without_an_axis_of_its_own() -> None:
+    class Single(Branches):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x)[:, 0]
+
+    class Column(Branches):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x)[:, :1]
+
+    given = [(x, x[:, 0]) for x, _ in cut_in_two((FEATURES,))]
+    flat = audit(Single(), given, loss_fn=lambda out, target: (out - target).square())
+    column = audit(Column(), given, loss_fn=lambda out, target: (out[:, 0] - target).square())
+    assert flat.findings == column.findings
 
 
 # --- wrapped models, and models that cannot be differentiated ---

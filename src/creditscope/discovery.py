@@ -99,8 +99,16 @@ def _runs(seen: Observed) -> Iterator[list[Call]]:
     for group in groups.values():
         run = _trimmed(sorted(group, key=lambda call: call.began), seen)
         in_turn = all(one.ended < other.began for one, other in pairwise(run))
-        if len(run) > 1 and in_turn and any(call.keeps for call in run):
+        if (len(run) > 1 or _alone(run, seen)) and in_turn and any(call.keeps for call in run):
             yield run
+
+
+def _alone(run: Sequence[Call], seen: Observed) -> bool:
+    """Whether this is the only block of a list of blocks: a network of depth 1."""
+    if len(run) != 1 or _is_layer(run[0].module):
+        return False
+    parent = seen.model.get_submodule(run[0].name.rpartition(".")[0])
+    return isinstance(parent, nn.ModuleList) and len(parent) == 1
 
 
 def _trimmed(run: list[Call], seen: Observed) -> list[Call]:

@@ -49,11 +49,12 @@ def capture(stream: Stream, batch: Batch, loss_fn: LossFunction = cross_entropy)
         losses = per_sample(loss_fn, seen.logits, batch.labels)
         named = {f"h_{layer}": anchor for layer, anchor in enumerate(seen.anchors)}
         *gradients, error = _derivatives(losses, {**named, "logits": seen.logits}, type(stream.model).__name__)
+        one_each = seen.logits.dim() == 1  # a regression with one number per sample
     return Trace(
         hiddens=tuple(state.detach() for state in seen.hiddens),
         gradients=tuple(stream.oriented(gradient) for gradient in gradients),
-        error=error,
-        logits=seen.logits.detach(),
+        error=error[:, None] if one_each else error,
+        logits=seen.logits.detach()[:, None] if one_each else seen.logits.detach(),
         labels=batch.labels,
         losses=losses.detach(),
     )

@@ -18,21 +18,26 @@ Answers = Callable[[Batch], Tensor]
 
 
 def label_leak(answers: Answers, batches: Iterable[Batch], generator: torch.Generator) -> LabelLeak:
-    """Share of images whose logits move when the labels are permuted, over the images that got another label.
+    """Share of images whose answer changes when the labels are permuted, over the images that got another label.
+
+    An answer changes when the logits move beyond rounding, or when the prediction does.
 
     Asked twice with the same labels, the answers must agree: else nothing could be concluded.
     """
     moved = flipped = images = 0
     for batch in batches:
         other = with_labels(batch, batch.labels[torch.randperm(len(batch.labels), generator=generator)])
-        true, again, permuted = (answers(given).detach().flatten(1) for given in (batch, batch, other))
+        true, again, permuted = (
+            answers(given).detach().reshape(len(batch.labels), -1) for given in (batch, batch, other)
+        )
         if not bool(true.isfinite().all()):
             return LabelLeak(float("nan"), reason="the answers are not finite")
         changed = (batch.labels != other.labels).view(len(true), -1).any(1)
-        if bool(_moved(true, again).any()):
+        if bool((_moved(true, again) | _flipped(true, again)).any()):
             return LabelLeak(float("nan"), reason="asked twice with the same labels, the method answers differently")
-        moved += int((_moved(true, permuted) & changed).sum())
-        flipped += int(((true.argmax(1) != permuted.argmax(1)) & changed).sum())
+        flips = _flipped(true, permuted) & changed
+        moved += int((_moved(true, permuted) & changed | flips).sum())
+        flipped += int(flips.sum())
         images += int(changed.sum())
     if not images:
         return LabelLeak(float("nan"), reason="all images have the same label: there is none to exchange it for")
@@ -64,6 +69,11 @@ def with_labels(batch: Batch, labels: Tensor) -> Batch:
         return labels.to(tensor) if same else tensor
 
     return Batch(each_tensor(batch.inputs, exchanged), labels)
+
+
+def _flipped(before: Tensor, after: Tensor) -> Tensor:
+    """Which rows are another prediction."""
+    return before.argmax(1) != after.argmax(1)
 
 
 def _moved(before: Tensor, after: Tensor) -> Tensor:
