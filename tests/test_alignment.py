@@ -78,7 +78,7 @@ def test_the_ledger_averages_the_samples_that_have_a_cosine_and_counts_the_other
     a[3] = 0.0
     ledger = AlignmentLedger()
     for part in (slice(0, 5), slice(5, 8)):
-        ledger.add([a[part], g[part]], [g[part], g[part]], batch_size=1)
+        ledger.add([a[part], g[part]], [g[part], g[part]])
     found = ledger.alignment()
     assert found.exact[0] == pytest.approx(exact_cosines(a, g)[[0, 1, 2, 4, 5, 6, 7]].mean().item())
     assert found.exact[1] == pytest.approx(1.0)
@@ -88,7 +88,7 @@ def test_the_ledger_averages_the_samples_that_have_a_cosine_and_counts_the_other
 def test_a_layer_without_credit_is_undefined():
     g = vectors(4)[1]
     ledger = AlignmentLedger()
-    ledger.add([torch.zeros_like(g)], [g], batch_size=4)
+    ledger.add([torch.zeros_like(g)], [g])
     found = ledger.alignment()
     assert math.isnan(found.exact[0])
     assert found.undefined == (4,)
@@ -98,8 +98,8 @@ def test_a_layer_without_credit_is_undefined():
 def test_order_of_the_samples_does_not_matter(order):
     a, g = vectors()
     one, other = AlignmentLedger(), AlignmentLedger()
-    one.add([a], [g], batch_size=6)
-    other.add([a[order]], [g[order]], batch_size=6)
+    one.add([a], [g])
+    other.add([a[order]], [g[order]])
     assert one.alignment().exact == pytest.approx(other.alignment().exact)
     assert one.alignment().clamped == pytest.approx(other.alignment().clamped)
 
@@ -121,7 +121,7 @@ def gammas(net, loss_scale: float, credit_scale: float):
     trace = capture(find_stream(net), batch, lambda logits, labels: loss_scale * cross_entropy(logits, labels))
     credit = [credit_scale * a for a in dfa(net).signals(batch)]
     ledger = AlignmentLedger()
-    ledger.add(credit, list(trace.gradients), batch_size=64)
+    ledger.add(credit, list(trace.gradients))
     return ledger.alignment()
 
 

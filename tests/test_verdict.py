@@ -227,3 +227,8 @@ def test_an_unknown_protocol_is_answered_with_the_nearest() -> None:
     assert str(caught.value) == "There is no protocol called 'fuor'. Did you mean 'four'?\nKnown: april, four, three."
     with pytest.raises(UnknownName, match="no protocol called None"):
         profile(None)  # type: ignore[arg-type]
+
+
+def test_a_reference_of_unknown_cause_rules_nothing_out() -> None:
+    given = findings({"D0": Status.PASS, "D1": Status.FIRES, "D2": Status.FIRES, "D3": Status.PASS}, cause="")
+    assert str(judge(profile("three"), given)) == "INCONCLUSIVE(D1+D2)"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+USUAL_BATCH = 128  # whose mean loss a script differentiates; fixed, so that no number depends on how images are cut
 EPS = 1e-8  # F.cosine_similarity's default; recent PyTorch clamps each norm at it
 
 
@@ -51,13 +52,13 @@ class AlignmentLedger:
         self._defined: Tensor | float = 0.0
         self._samples = 0
 
-    def add(self, credit: list[Tensor], gradients: list[Tensor], batch_size: int) -> None:
+    def add(self, credit: list[Tensor], gradients: list[Tensor]) -> None:
         """One batch: vectors a_l and g_l as they are read, (N, d) or (N, positions, d) each.
 
-        The clamped cosine is taken as a script would meet it: with the gradient of the batch-mean loss.
+        The clamped cosine is taken as a script would meet it: with the gradient of the mean loss of 128 samples.
         """
         cosines = [exact_cosines(a, g).flatten() for a, g in zip(credit, gradients, strict=True)]
-        clamped = [clamped_cosines(a, g / batch_size).flatten() for a, g in zip(credit, gradients, strict=True)]
+        clamped = [clamped_cosines(a, g / USUAL_BATCH).flatten() for a, g in zip(credit, gradients, strict=True)]
         self._exact = self._exact + torch.stack([values.nansum() for values in cosines])
         self._defined = self._defined + torch.stack([(~values.isnan()).sum() for values in cosines])
         self._clamped = self._clamped + torch.stack([values.sum() for values in clamped])

@@ -97,7 +97,7 @@ def audit(
         accuracy=trained,
         control_accuracy=control,
         accuracy_images=images,
-        non_finite={**evidence.non_finite, "weights": bad_weights(model)},
+        non_finite={**(evidence.non_finite or {}), "weights": bad_weights(model)},
     )
     evidence, findings = _examined(evidence, chosen.variants, limits)
     return Report(
@@ -182,7 +182,7 @@ def checked_limits(thresholds: Mapping[str, float] | None) -> dict[str, float]:
         if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
             raise InvalidInput(
                 f"The threshold of {code} is {at!r}.\n"
-                "Nothing would lie on one of its sides, so that the diagnostic could not fire or not pass. Give a number."
+                "Nothing lies past such a limit, or everything does: the diagnostic would not measure. Give a number."
             )
     return dict(thresholds or {})
 

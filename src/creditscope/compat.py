@@ -7,6 +7,7 @@ baseline that was not run counts as not measured, and the floor of the gradient 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -209,7 +210,7 @@ def _share(given: Any, what: str) -> float | None:
 
 def _check_thresholds(thresholds: Mapping[str, Any]) -> None:
     for name, value in thresholds.items():
-        if not isinstance(value, int | float) or value != value:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InvalidInput(
                 f"{name} is {value!r}.\nNo number lies past such a limit, so that everything would pass. Give a number."
             )

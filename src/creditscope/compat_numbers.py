@@ -72,7 +72,9 @@ def look(model: nn.Module, batches: Iterable[Any], layer: int | None = None, *, 
             whole.add(trace)
             gradient = stream.vectors(trace.gradients[_layer(layer, depth)])
             directions.append(_direction(gradient.cpu().double() / trace.losses.numel()))
-    evidence = replace(first.evidence(), non_finite=whole.evidence().non_finite | {"weights": bad_weights(model)})
+    evidence = replace(
+        first.evidence(), non_finite=(whole.evidence().non_finite or {}) | {"weights": bad_weights(model)}
+    )
     norms = evidence.gradient_norms.median(dim=1).values / samples
     return Seen(evidence, whole.accuracy, norms.tolist(), directions, _layer(layer, depth))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -38,7 +38,7 @@ class Evidence:
     gradient_norms: Tensor  # (L+1, samples), float64
     error_norms: Tensor  # (samples,), float64: ‖∂ℓ/∂logits‖
     directions: Directions | None = None
-    non_finite: dict[str, int] = field(default_factory=dict)
+    non_finite: dict[str, int] | None = None
     images: int = 0
     batches: int = 0
     accuracy: tuple[float, ...] | None = None  # one per seed

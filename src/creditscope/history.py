@@ -45,7 +45,7 @@ def measured(network: StagedNetwork, rule: CreditRule, feedback: Feedback, data:
         (signals,) = rule.innermost.redraws(network, [feedback], batch)  # credit, without the update made of it
         ledger.add(trace)
         credit, gradients = ([stream.vectors(tensor) for tensor in side] for side in (signals, trace.gradients))
-        aligned.add(credit, gradients, batch_size=len(batch.labels))
+        aligned.add(credit, gradients)
     evidence, alignment = ledger.evidence(), aligned.alignment()
     return HistoryRow(
         epoch=done.epoch,

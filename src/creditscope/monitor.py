@@ -136,14 +136,14 @@ class Monitor:
             if self._source is not None:
                 signals = checked_signals(self._source, batch, trace)
                 credit, gradients = ([stream.vectors(tensor) for tensor in side] for side in (signals, trace.gradients))
-                aligned.add(credit, gradients, batch_size=len(batch.labels))
+                aligned.add(credit, gradients)
 
         check = self._options["check_gradient"] and not self.history
         with _same_chance(), undisturbed(stream.model), own_gradients(stream.model):
             for trace in traces(stream, self._batches, self._options["loss_fn"], check, {}, beside):
                 ledger.add(trace)
         evidence = ledger.evidence()
-        evidence = replace(evidence, non_finite={**evidence.non_finite, "weights": bad_weights(stream.subject)})
+        evidence = replace(evidence, non_finite={**(evidence.non_finite or {}), "weights": bad_weights(stream.subject)})
         gamma = () if self._source is None else aligned.alignment().exact
         return self._row(epoch, evidence, ledger.accuracy, gamma)
 

@@ -148,7 +148,7 @@ class Mode:
         if finding is None:
             return Status.SKIPPED
         if finding.status is Status.FIRES and cause and finding.cause != cause:
-            return Status.PASS
+            return Status.PASS if finding.cause else Status.UNDEFINED
         return finding.status
 
 

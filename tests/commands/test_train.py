@@ -111,3 +111,14 @@ def test_a_checkpoint_takes_no_other_network(trained: Path, capsys: pytest.Captu
 def test_a_folder_without_a_record_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["audit", str(tmp_path)]) == 2
     assert "a folder without record.json" in capsys.readouterr().err
+
+
+def test_spaces_and_empty_names_among_the_controls_do_not_matter(tmp_path: Path) -> None:
+    assert run(["train", "--method", "dfa", *SMALL, "--controls", ", frozen", "--out", str(tmp_path / "run")]) == 0
+    assert [path.name for path in (tmp_path / "run" / "controls").iterdir()] == ["frozen"]
+
+
+def test_the_gradient_check_of_a_checkpoint_can_be_switched_off(trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    run(["audit", str(trained), "--no-gradient-check", "--json", str(out)])
+    assert Report.from_json(out).provenance.guards["gradient"] == "switched off"

@@ -101,7 +101,7 @@ def test_without_package_and_network_the_error_says_what_to_put_where(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(b"other"), "has SHA256"),
+        (gzip.compress(b"other", mtime=0), "has SHA256"),
         (b"no gzip", "cannot be unpacked"),
         (b"", "has SHA256|cannot be unpacked"),
     ],

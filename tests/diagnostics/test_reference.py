@@ -37,9 +37,10 @@ def test_a_well_fitted_network_is_not_collapsed() -> None:
     assert (found.status, found.cause) == ("fires", "fitted")
 
 
-def test_a_network_without_any_error_left_is_fitted_with_no_gain_to_measure() -> None:
+def test_without_any_error_left_nothing_tells_collapsed_from_fitted() -> None:
     given_evidence = evidence(gradient=[[0.0, 0.0], [0.0, 0.0]], error=[0.0, 0.0])
-    assert (find("D2", given_evidence).status, find("D2", given_evidence).cause) == ("fires", "fitted")
+    assert (find("D2", given_evidence).status, find("D2", given_evidence).cause) == ("fires", "")
+    assert "nothing tells collapsed from fitted" in find("D2", given_evidence).note
     assert math.isnan(reference_gain(given_evidence))
 
 

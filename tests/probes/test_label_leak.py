@@ -106,3 +106,12 @@ def test_an_inference_phase_is_asked_even_without_credit(net):
     honest = audit(net, batches(256), predict=lambda batch: net(batch.inputs))
     assert (leaky.findings["D8"].status, honest.findings["D8"].status) == ("fires", "pass")
     assert honest.findings["D5"].status == "skipped"
+
+
+def test_predictions_that_flip_leak_however_little_the_logits_move(net):
+    def answers(batch):
+        return 1 + 1e-4 * nn.functional.one_hot(batch.labels, 10).double()
+
+    found = label_leak(answers, batches(40, 40), generator())
+    assert found.share == 1.0
+    assert found.flipped == found.images

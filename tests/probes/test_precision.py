@@ -73,3 +73,12 @@ def test_a_layer_that_insists_on_its_precision_is_named_as_the_reason():
     assert found.cosines == ()
     assert "float32 only" in found.reason
     assert {p.dtype for p in net.parameters()} == {torch.float32}
+
+
+def test_a_gradient_that_overflowed_has_lost_its_direction():
+    from creditscope.probes.precision import _agreement
+
+    wide = torch.ones(4, 3, dtype=torch.float64)
+    own = wide.half().clone()
+    own[:3] = math.inf
+    assert _agreement(own, wide).tolist() == [0.0, 0.0, 0.0, pytest.approx(1.0)]

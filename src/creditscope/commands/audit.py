@@ -118,7 +118,15 @@ def audit(
     try:
         if weights.is_dir():
             refuse_what_the_record_decides(
-                weights, {"network": network, "model": model, "option": option, "data": data, "batches": batches}
+                weights,
+                {
+                    "network": network,
+                    "model": model,
+                    "option": option,
+                    "data": data,
+                    "batches": batches,
+                    "blocks": blocks,
+                },
             )
             report = audit_folder(weights, data_dir, str(place), limit, {**options, "check_gradient": gradient_check})
             return write(report, weights, html, latex, markdown) or show(report, json)

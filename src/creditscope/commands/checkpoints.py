@@ -41,7 +41,8 @@ def audit_folder(folder: Path, data_folder: Path | None, device: str, limit: int
     if limit is not None:
         data = replace(data, test=Batch(data.test.inputs[:limit], data.test.labels[:limit]))
     controls = [] if options.get("control_accuracy") else frozen_controls(folder, spec)
-    return audit_checkpoint(checkpoint, data, controls, **{k: value for k, value in options.items() if value})
+    given = {name: value for name, value in options.items() if value not in (None, "", [], {})}
+    return audit_checkpoint(checkpoint, data, controls, **given)
 
 
 def frozen_controls(folder: Path, spec: RunSpec) -> list[RunRecord]:
@@ -65,4 +66,4 @@ def _twin(path: Path, spec: RunSpec) -> RunRecord | None:
         record = RunRecord.from_json(path)
     except BadFile:
         return None
-    return record if record.key == spec.twin("frozen").key else None
+    return record if record.key == spec.twin("frozen").key and record.diverged is None else None

@@ -83,7 +83,8 @@ def train(
             seed=seed,
             plugins=tuple(plugin or ()),
         )
-        twins = [RunSpec.model_validate(spec.twin(name).model_dump()) for name in controls.split(",") if name]
+        names = [name.strip() for name in controls.split(",") if name.strip()]
+        twins = [RunSpec.model_validate(spec.twin(name).model_dump()) for name in names]
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -96,7 +97,7 @@ def train(
         torch.set_num_threads(threads)
     place = str(words.device(device))
     _run(spec, out, data_dir, place)
-    for name, twin in zip(controls.split(","), twins, strict=False):
+    for name, twin in zip(names, twins, strict=True):
         _run(twin, out / "controls" / name, data_dir, place)
     say(f"Audit it: creditscope audit {out}")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
-from creditscope.verdict import Limit, Measurement
+from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
     from creditscope.evidence import Evidence
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     does_not_mean="It does not say when it happened, nor that finite runs of the same method are sound.",
     do="Train again with a smaller step, in higher precision or with a bounded stream; report the run as diverged.",
 )
-def finite(evidence: Evidence) -> Measurement:
+def finite(evidence: Evidence) -> Measurement | Missing:
     """How many numbers are not finite.
 
     count of x with x = NaN or |x| = ∞, over states, gradients, logits (all images) and weights.
     """
+    if evidence.non_finite is None:
+        return Missing("non-finite numbers were not counted")
     where = {name: count for name, count in evidence.non_finite.items() if count}
     note = ", ".join(f"{count:,} in {name}" for name, count in where.items())
     return Measurement(float(sum(where.values())), note=note)

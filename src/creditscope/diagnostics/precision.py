@@ -47,7 +47,7 @@ def precision(evidence: Evidence) -> Measurement | Missing:
 def _told_apart(credit: CreditEvidence, worst: float, dtype: str) -> str:
     """Rounding, clamp and content in one line."""
     exact, clamped = (deep_mean(side, credit.exact) for side in (credit.alignment.exact, credit.alignment.clamped))
-    parts = [f"rounding ({dtype}): 1 - cos {max(0.0, 1 - worst):.1g}", f"clamp: deep Γ {exact:.3g} -> {clamped:.3g}"]
+    parts = [f"rounding ({dtype}): 1 - cos {max(1 - worst, 0.0):.1g}", f"clamp: deep Γ {exact:.3g} -> {clamped:.3g}"]
     if credit.null is not None:
         draws = [deep_mean(draw, credit.exact) for draw in credit.null.draws]
         parts.append(f"content: z = {standing(deep_mean(credit.null.own, credit.exact), draws):.3g}")

@@ -40,8 +40,9 @@ def reference_validity(evidence: Evidence) -> Measurement:
     medians = evidence.gradient_norms.median(dim=1).values / PUBLISHED_BATCH
     gain = reference_gain(evidence)
     value = medians[-1].item()
-    cause = "collapsed" if gain / PUBLISHED_BATCH < FLOOR else "fitted"
-    note = f"gain ‖g_L‖/‖e‖ {gain:.3g}" + (f": {cause}" if value < FLOOR else "")
+    cause = "" if gain != gain else "collapsed" if gain / PUBLISHED_BATCH < FLOOR else "fitted"
+    told = f": {cause or 'no image has an error, so that nothing tells collapsed from fitted'}"
+    note = f"gain ‖g_L‖/‖e‖ {gain:.3g}" + (told if value < FLOOR else "")
     return Measurement(value, per_layer=tuple(medians.tolist()), cause=cause, note=note)
 
 

@@ -34,7 +34,7 @@ class CreditLedger:
         """The credit of one batch beside its gradients."""
         signals = checked_signals(self._source, batch, trace)
         credit, gradients = ([self._stream.vectors(t) for t in side] for side in (signals, trace.gradients))
-        self._aligned.add(credit, gradients, batch_size=len(batch.labels))
+        self._aligned.add(credit, gradients)
         if self._room > 0:
             count = min(self._room, len(batch.labels))
             few, kept = first_images(batch, count), slice(count)

@@ -83,10 +83,16 @@ def hidden_backprop(
     try:
         with in_float64(stream.model):
             return _measured(subject, blocks, as_float64(few), generator, FINE)
-    except (RuntimeError, TypeError, ValueError):  # the model or the credit insists on its own precision
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, TypeError, ValueError) as error:  # the model or the credit insists on its own precision
+        why = f"float64 is impossible ({str(error).partition(chr(10))[0]})"
         if next(stream.model.parameters(), torch.zeros(())).dtype in (torch.float16, torch.bfloat16):
-            return _not_judged("the model runs in half precision only")
+            return _not_judged(f"{why}, and half precision is too coarse")
+    try:
         return _measured(subject, blocks, few, generator, COARSE)
+    except (RuntimeError, TypeError, ValueError) as error:
+        return _not_judged(f"{why}, and so is its own precision ({str(error).partition(chr(10))[0]})")
 
 
 def _measured(

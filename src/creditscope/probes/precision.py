@@ -18,7 +18,7 @@ from creditscope.trace import LossFunction, capture
 def precision(stream: Stream, pieces: Sequence[Piece], loss_fn: LossFunction) -> Precision:
     """Median over images of cos(g, g in float64) per layer, from the same weights and inputs.
 
-    A gradient that rounding made zero while float64 has one counts as cosine 0: its direction is lost.
+    A gradient that rounding made zero or infinite while float64 has one counts as cosine 0: its direction is lost.
     """
     dtype = str(pieces[0].gradients[0].dtype).removeprefix("torch.")
     found: list[list[Tensor]] = [[] for _ in pieces[0].gradients]
@@ -36,10 +36,10 @@ def precision(stream: Stream, pieces: Sequence[Piece], loss_fn: LossFunction) ->
 def _agreement(own: Tensor, wide: Tensor) -> Tensor:
     """cos(g, g in float64) per row, 0 where only float64 has a gradient, NaN where neither has one."""
     cosines = exact_cosines(own, wide)
-    lost = (own == 0).all(-1) & (wide != 0).any(-1)
+    lost = ((own == 0).all(-1) | ~own.isfinite().all(-1)) & (wide != 0).any(-1) & wide.isfinite().all(-1)
     return torch.where(lost, 0.0, cosines).flatten()
 
 
 def _median(cosines: Tensor) -> float:
-    """Over the images that have a gradient; NaN if none has, or if one is not a number."""
+    """Over the images that have a gradient in float64; NaN if none has."""
     return cosines.nanmedian().item()

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from creditscope.errors import BadFile, InvalidInput
 from creditscope.study.spec import RunSpec
@@ -115,7 +115,7 @@ def _audited(checkpoint: Checkpoint, job: Job) -> Checkpoint:
     from creditscope.study.running import load_data
 
     wanted = job.credit_of_controls or job.spec.control == "none"
-    options = {} if wanted else {"credit": None}
+    options: dict[str, Any] = {} if wanted else {"credit": None}
     report = audit_checkpoint(checkpoint, load_data(job.spec, job.data_folder), **options)
     return replace(checkpoint, record=checkpoint.record.model_copy(update={"report": report}))
 

@@ -12,6 +12,7 @@ from creditscope.datasets.tensors import Dataset
 from creditscope.errors import InvalidInput
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records import Report, RunRecord
+from creditscope.study.divergence import after_divergence
 from creditscope.study.running import make_network, read_spec
 from creditscope.study.spec import RunSpec
 
@@ -25,7 +26,8 @@ def audit_checkpoint(
     options    whatever else `audit` takes: protocol, thresholds, notes, ...
     """
     spec = read_spec(checkpoint.record, "the checkpoint's record")
-    control = tuple(record.accuracy for record in frozen_twins(spec, controls)) or None
+    sound = [record for record in controls if record.diverged is None]  # a diverged twin would flatter the run
+    control = tuple(record.accuracy for record in frozen_twins(spec, sound)) or None
     report = audit(
         checkpoint.network,
         _images(checkpoint, data),
@@ -37,7 +39,9 @@ def audit_checkpoint(
             **options,
         },
     )
-    return report.model_copy(update={"provenance": report.provenance.model_copy(update={"seeds": (spec.seed,)})})
+    provenance = report.provenance.model_copy(update={"seeds": (spec.seed,)})
+    verdict = after_divergence(report.verdict, checkpoint.record.diverged)
+    return report.model_copy(update={"provenance": provenance, "verdict": verdict})
 
 
 def _untrained(checkpoint: Checkpoint, spec: RunSpec, data: Dataset) -> StagedNetwork:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
@@ -12,6 +13,7 @@ from pydantic import Field
 from creditscope.diagnostics import diagnostics, examine
 from creditscope.errors import InvalidInput
 from creditscope.records import Record, RunRecord
+from creditscope.study.divergence import after_divergence
 from creditscope.study.plan import Plan
 from creditscope.study.seeds import Spread, seeds_to_settle, spread
 from creditscope.study.spec import RunSpec
@@ -119,7 +121,8 @@ class _Judging:
         """One run with its twin; of its stored findings D3 alone is measured anew."""
         record = self.records[key]
         twin = self.by_spec.get(_content(spec.twin("frozen")), "") if spec.control == "none" else ""
-        control = self.records[twin].accuracy if twin in self.records else None
+        usable = twin in self.records and self.records[twin].diverged is None
+        control = self.records[twin].accuracy if usable else None
         stored = record.report.findings if record.report is not None else {}
         findings = {code: self.rejudged(finding) for code, finding in stored.items()}
         findings["D3"] = self.depth((record.accuracy,), None if control is None else (control,), record.test_images)
@@ -130,7 +133,7 @@ class _Judging:
             control_key=twin if control is not None else "",
             control_accuracy=control,
             findings=dict(sorted(findings.items())),
-            verdict=judge(profile(self.protocol), findings),
+            verdict=after_divergence(judge(profile(self.protocol), findings), record.diverged),
         )
 
     def judged(self, row: AuditRow, paired: Sequence[SeedRow], images: int) -> AuditRow:
@@ -146,6 +149,8 @@ class _Judging:
             settle = seeds_to_settle(differences, depth.limit.at)
         findings = dict(sorted({**together, "D3": depth}.items()))
         verdict = judge(profile(self.protocol), findings)
+        for seed in row.seeds:
+            verdict = after_divergence(verdict, self.records[seed.key].diverged)
         return row.model_copy(update={"findings": findings, "verdict": verdict, "settle": settle})
 
     def depth(self, trained: tuple[float, ...], control: tuple[float, ...] | None, images: int) -> Finding:
@@ -156,7 +161,7 @@ class _Judging:
     def rejudged(self, finding: Finding) -> Finding:
         """A stored finding under another limit, if one is asked for."""
         at = self.limits.get(finding.code)
-        if at is None or finding.measurement is None or at == finding.limit.at:
+        if at is None or finding.measurement is None or finding.status is Status.SKIPPED or at == finding.limit.at:
             return finding
         limit = replace(finding.limit, at=at, because=f"set by the user; the report's limit is {finding.limit.at:g}")
         return replace(finding, limit=limit, status=limit.judge(finding.measurement))
@@ -176,10 +181,15 @@ def over_seeds(found: Sequence[Finding | None]) -> Finding:
         return replace(first, status=status, measurement=None, note=first.note or note)
     layers = [measurement.per_layer for measurement in measured]
     same = len({len(values) for values in layers}) == 1
-    per_layer = tuple(median(values) for values in zip(*layers, strict=True)) if same else ()
+    per_layer = tuple(_median(values) for values in zip(*layers, strict=True)) if same else ()
     cause = first.cause if agreed else ""
-    together = Measurement(median(m.value for m in measured), per_layer, None, cause, note)
+    together = Measurement(_median([m.value for m in measured]), per_layer, None, cause, note)
     return replace(first, status=status, measurement=together, note=note)
+
+
+def _median(values: Sequence[float]) -> float:
+    """NaN if any value is: a middle among numbers that are none would depend on their order."""
+    return math.nan if any(math.isnan(value) for value in values) else median(values)
 
 
 def _above_best(row: AuditRow, rows: Iterable[AuditRow]) -> float | None:
