@@ -198,7 +198,7 @@ def norm_table(vectors: list[Tensor]) -> Tensor:
 
     On the CPU, where looking is free, float32 numbers are squared in float32 unless that would over- or underflow.
     """
-    positions = [vector[..., 0].numel() // len(vector) for vector in vectors]
+    positions = [vector.shape[1:-1].numel() for vector in vectors]
     if len(set(positions)) > 1:
         raise InvalidInput(
             f"With read='all' the states have {', '.join(map(str, positions))} positions a sample.\n"
