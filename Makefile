@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help install install-all system test test-all test-thirdparty lint types demo pictures reproduce benchmarks docs constraints clean
+.PHONY: help install install-all system test test-all test-thirdparty lint types demo pictures benchmarks docs constraints clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -113,9 +113,6 @@ demo: install ## one minute: a decent accuracy, walked back by the audit
 pictures: install ## take the pictures of the README again, from the pages of the demonstration; needs chromium
 	$(BIN)/creditscope demo --out build/demo
 	$(BIN)/python docs/pictures.py build/demo/report
-
-reproduce: install ## run or resume the published experiments at the laptop budget, and write their tables
-	$(BIN)/creditscope reproduce
 
 benchmarks: install ## every benchmark, one after the other, on one thread
 	@for script in benchmarks/[!_]*.py; do echo "== $$script"; OMP_NUM_THREADS=1 $(BIN)/python "$$script"; done

@@ -135,7 +135,10 @@ class Report(Record):
 
 
 class HistoryRow(Record):
-    """One epoch of a training run; norms, d1, d2 and gamma are measured on the first 1,024 test images."""
+    """One epoch of a training run.
+
+    Norms, d1, d2 and gamma are measured on the first 1,024 test images, on 256 where the training set is small.
+    """
 
     epoch: int
     loss: float

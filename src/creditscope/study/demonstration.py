@@ -15,7 +15,7 @@ from creditscope.verdict import Finding, Status
 PENALTY = 1e-2
 
 
-def demonstration(data: str = "mnist1d", epochs: int = 100, seed: int = 42) -> Plan:
+def demonstration(data: str = "mnist1d", epochs: int = 60, seed: int = 42) -> Plan:
     """BP, DFA, FA and penalised DFA with their frozen twins, by key; DFA's twin is also penalised DFA's."""
     shared = {"data": data, "epochs": epochs, "seed": seed}
     trained = [
