@@ -122,3 +122,8 @@ def test_the_gradient_check_of_a_checkpoint_can_be_switched_off(trained: Path, t
     out = tmp_path / "report.json"
     run(["audit", str(trained), "--no-gradient-check", "--json", str(out)])
     assert Report.from_json(out).provenance.guards["gradient"] == "switched off"
+
+
+def test_a_path_that_is_not_there_is_said_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", str(tmp_path / "daf")]) == 2
+    assert "there is no such file or folder" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import typer
 
 from creditscope.commands import Plugins, coloured, command, say, width
 from creditscope.commands import options as words
-from creditscope.errors import InvalidInput
+from creditscope.errors import BadFile, InvalidInput
 
 if TYPE_CHECKING:
     from creditscope.records import Report
@@ -106,6 +106,10 @@ def audit(
 
     if threads is not None:
         torch.set_num_threads(threads)
+    if not weights.exists():
+        raise BadFile(
+            f"{weights} cannot be read: there is no such file or folder.\nNothing was measured. Check the path."
+        )
     place = words.device(device)
     options: dict[str, Any] = {
         "accuracy": accuracy,
