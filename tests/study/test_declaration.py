@@ -21,6 +21,11 @@ MISTAKES = {
     'controls = ["forzen"]': ["a.toml, controls", "Did you mean 'frozen'?"],
     '[budget.smoke]\ncontrols = ["forzen"]': ["a.toml, [budget.smoke] controls", "Did you mean 'frozen'?"],
     "[budget.smoke]\nepoch = 3": ["a.toml, [budget.smoke] epoch", "Did you mean 'epochs'?"],
+    "[[budget.smoke.include]]\nepoch = 3": ["a.toml, [budget.smoke.include] epoch", "Did you mean 'epochs'?"],
+    "[budget.smoke.include]\nepochs = 3": [
+        "a.toml, budget.smoke.include",
+        "[[budget.smoke.include]] with two brackets",
+    ],
     '[fixed]\nnetwork = "resmlp"\nnetwork.d = 3': ["a.toml is not valid TOML", '"network.d" = ...'],
     "[grid]\nseed = []": ["a.toml, [grid] seed", "zero runs"],
     "[fixed]\nseed = -1": ["a.toml, [fixed] seed", "greater than or equal to 0"],

@@ -101,6 +101,29 @@ def test_a_budget_has_the_last_word_over_grid_and_additions():
     ]  # fmt: skip
 
 
+def test_the_additions_of_a_budget_stand_in_the_place_of_the_grid():
+    text = """
+    [fixed]
+    epochs = 100
+    [grid]
+    method = ["bp", "fa"]
+    seed = [1, 2]
+    [[include]]
+    method = "dfa"
+    [budget.laptop]
+    batch_size = 64
+    [[budget.laptop.include]]
+    method = "bp"
+    epochs = 30
+    [[budget.laptop.include]]
+    network = "vit_mini"
+    epochs = 3
+    seed = 1
+    """
+    found = [(s.network, s.method, s.epochs, s.batch_size, s.seed) for s in Study.parse(text).runs("laptop")]
+    assert found == [("resmlp", "bp", 30, 64, 1), ("resmlp", "bp", 30, 64, 2), ("vit_mini", "bp", 3, 64, 1)]
+
+
 def test_the_same_run_written_in_two_ways_is_planned_once():
     runs = plan(Study.parse('[grid]\nseed = [1]\n[[include]]\nseed = 1\n"network.d" = 256'))
     assert list(runs) == [RunSpec(seed=1).key]

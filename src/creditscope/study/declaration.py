@@ -25,6 +25,17 @@ FIELDS = tuple(name for name in RunSpec.model_fields if name not in (*OPTION_FIE
 TOP = ("name", "title", "notes", "controls", "plugins", "fixed", "grid", "include", "exclude", "budget")
 
 
+class Budget(Record):
+    """A size of a study: settings with the last word, and, where it has them, controls and runs of its own.
+
+    include   in the place of the study's grid and additions, for a size in which networks or methods differ in length
+    """
+
+    settings: Axes = Field(default_factory=dict)
+    controls: tuple[str, ...] | None = None
+    include: tuple[Axes, ...] = ()
+
+
 class Study(Record):
     """A declared set of runs: what is fixed, what is varied, what is added, left out, and controlled.
 
@@ -41,8 +52,7 @@ class Study(Record):
     grid: Axes = Field(default_factory=dict)
     include: tuple[Axes, ...] = ()
     exclude: tuple[Axes, ...] = ()
-    budgets: dict[str, Axes] = Field(default_factory=dict)
-    budget_controls: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    budgets: dict[str, Budget] = Field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path | str) -> Study:
@@ -59,7 +69,7 @@ class Study(Record):
         for key in found:
             if key not in TOP:
                 refuse(source, "", key, unknown("key of a study", key, list(TOP)))
-        budgets = {name: _table(source, f"budget.{name}", t) for name, t in _tables(source, "budget", found).items()}
+        budgets = _table(source, "budget", found.get("budget", {}))
         return cls(
             source=source,
             name=_text(source, "name", found.get("name", Path(source).stem)),
@@ -69,17 +79,9 @@ class Study(Record):
             plugins=_texts(source, "", "plugins", found.get("plugins", [])),
             fixed=_settings(source, "fixed", found.get("fixed", {})),
             grid=_axes(source, "grid", found.get("grid", {})),
-            include=tuple(_axes(source, "include", table) for table in _listed(source, "include", found)),
-            exclude=tuple(_axes(source, "exclude", table) for table in _listed(source, "exclude", found)),
-            budgets={
-                name: _axes(source, f"budget.{name}", {k: v for k, v in table.items() if k != "controls"})
-                for name, table in budgets.items()
-            },
-            budget_controls={
-                name: _controls(source, f"budget.{name}", table["controls"])
-                for name, table in budgets.items()
-                if "controls" in table
-            },
+            include=_listed(source, "include", found.get("include", [])),
+            exclude=_listed(source, "exclude", found.get("exclude", [])),
+            budgets={name: _budget(source, f"budget.{name}", table) for name, table in budgets.items()},
         )
 
     def runs(self, budget: str | None = None, plugins: Sequence[str] = ()) -> list[RunSpec]:
@@ -105,15 +107,17 @@ def _quoting(text: str) -> str:
     return f'\nOptions beside their owner\'s name need quotes: "{bare[0]}" = ...' if bare else ""
 
 
-def _tables(source: str, key: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(_table(source, key, found.get(key, {})))
+def _budget(source: str, table: str, found: Any) -> Budget:
+    own = dict(_table(source, table, found))
+    controls = _controls(source, table, own.pop("controls")) if "controls" in own else None
+    include = _listed(source, f"{table}.include", own.pop("include", []))
+    return Budget(settings=_axes(source, table, own), controls=controls, include=include)
 
 
-def _listed(source: str, key: str, found: Mapping[str, Any]) -> list[Any]:
-    tables = found.get(key, [])
-    if not isinstance(tables, list):
-        refuse(source, "", key, f"it is one table; write [[{key}]] with two brackets.", InvalidInput)
-    return tables
+def _listed(source: str, table: str, found: Any) -> tuple[Axes, ...]:
+    if not isinstance(found, list):
+        refuse(source, "", table, f"it is one table; write [[{table}]] with two brackets.", InvalidInput)
+    return tuple(_axes(source, table, one) for one in found)
 
 
 def _table(source: str, table: str, found: Any) -> Mapping[str, Any]:

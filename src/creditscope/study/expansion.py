@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from creditscope.errors import CreditscopeError, InvalidInput, UnknownName
 from creditscope.registry import unknown
-from creditscope.study.declaration import PARTS, Axes, Settings, Study, Value, refuse
+from creditscope.study.declaration import PARTS, Axes, Budget, Settings, Study, Value, refuse
 from creditscope.study.spec import RunSpec, known_options
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ def expand(study: Study, budget: str | None = None, plugins: Sequence[str] = ())
     """The runs of a study under a budget; a run that arises twice is there once."""
     if budget is not None and budget not in study.budgets:
         raise UnknownName(f"{study.source}: {unknown('budget', budget, study.budgets)}")
-    grids = list(_grids(study, study.budgets.get(budget or "", {})))
-    controls = study.budget_controls.get(budget or "", study.controls)
+    size = study.budgets[budget] if budget is not None else Budget()
+    grids = list(_grids(study, size))
+    controls = study.controls if size.controls is None else size.controls
     _check_size(study, grids, controls)
     specs = [spec_of(study, settings, plugins) for grid in grids for settings in _combinations(grid)]
     kept = _without(study, specs, warn=budget is None)
@@ -41,14 +42,18 @@ def expand(study: Study, budget: str | None = None, plugins: Sequence[str] = ())
     return list(found.values())
 
 
-def _grids(study: Study, budget: Axes) -> Iterator[Axes]:
+def _grids(study: Study, size: Budget) -> Iterator[Axes]:
     """The grid, then every addition, each as axes; the budget's settings replace those of all of them."""
     fixed: Axes = {key: (value,) for key, value in study.fixed.items()}
-    if study.grid or not study.include:
-        yield {**fixed, **study.grid, **budget}
     shared: Axes = {INHERITED: study.grid[INHERITED]} if INHERITED in study.grid else {}
+    if size.include:
+        for added in size.include:
+            yield {**fixed, **shared, **size.settings, **added}
+        return
+    if study.grid or not study.include:
+        yield {**fixed, **study.grid, **size.settings}
     for added in study.include:
-        yield {**fixed, **shared, **added, **budget}
+        yield {**fixed, **shared, **added, **size.settings}
 
 
 def _combinations(axes: Axes) -> Iterator[Settings]:
@@ -96,8 +101,10 @@ def _why(error: ErrorDetails) -> str:
 def table_of(study: Study, key: str) -> str:
     """The table of the file in which a setting stands."""
     for name, budget in study.budgets.items():
-        if key in budget and key not in study.fixed and key not in study.grid:
+        if key in budget.settings and key not in study.fixed and key not in study.grid:
             return f"budget.{name}"
+        if any(key in added for added in budget.include) and key not in study.fixed and key not in study.grid:
+            return f"budget.{name}.include"
     if key in study.grid:
         return "grid"
     return "include" if any(key in added for added in study.include) else "fixed"
