@@ -1,0 +1,11 @@
+"""What do the logs of a run that was never checkpointed still prove?  Each diagnostic: exact, bounded, open or missing.
+
+`partial_audit` judges logs, `read_logs` reads them from files, `log_of` writes the history of one of our own runs as
+such a log.
+"""
+
+from creditscope.partial.auditing import PartialAudit, partial_audit
+from creditscope.partial.logs import log_of, read_logs
+from creditscope.partial.readings import Reading, State
+
+__all__ = ["PartialAudit", "Reading", "State", "log_of", "partial_audit", "read_logs"]

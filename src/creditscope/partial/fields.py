@@ -1,0 +1,118 @@
+"""Which number of a log is which?  Roles, their names in the published logs, and dotted paths to others."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from creditscope.errors import InvalidInput, UnknownName
+from creditscope.registry import unknown
+
+PUBLISHED = {"accuracy": "final_test_acc", "log": "log", "epoch": "epoch"}  # and h_L_norm, g_2_norm, ... in every row
+PUBLISHED_NORM = re.compile(r"([hg]_(?:[0-9]+|L))_norm")
+ROLE = re.compile(r"accuracy|log|epoch|[hg]|[hg]_(?:[0-9]+|L)")
+EXAMPLES = ["accuracy", "log", "epoch", "h", "h_0", "h_1", "h_2", "h_L", "g", "g_0", "g_1", "g_2", "g_L"]
+LAST = -1  # the layer h_L or g_L of a network whose number of blocks is not known
+NOTHING = object()
+
+
+def checked_roles(fields: Mapping[str, str]) -> dict[str, str]:
+    """The user's own paths by role; a role that does not exist is refused."""
+    for role, path in fields.items():
+        if not ROLE.fullmatch(role):
+            raise UnknownName(
+                unknown("field", role, EXAMPLES) + " Any layer may stand in place of 1 and 2.\n"
+                "Write ROLE=PATH: what the number is, then what the log calls it, as in h_L=norms.last."
+            )
+        if not path:
+            raise InvalidInput(
+                f"The field {role} has an empty path.\nNothing could be found there. Write, as in {role}=norms.last."
+            )
+    return dict(fields)
+
+
+def look_up(content: Any, path: str) -> Any:
+    """What stands at a dotted path, NOTHING if nothing does; a key may hold dots itself, a list counts from 0 or -1."""
+    if isinstance(content, Mapping):
+        if path in content:
+            return content[path]
+        steps = path.split(".")
+        for cut in range(1, len(steps)):
+            head = ".".join(steps[:cut])
+            if head in content:
+                return look_up(content[head], ".".join(steps[cut:]))
+    elif isinstance(content, list):
+        step, _, rest = path.partition(".")
+        if re.fullmatch(r"-?[0-9]{1,9}", step) and -len(content) <= int(step) < len(content):
+            return look_up(content[int(step)], rest) if rest else content[int(step)]
+    return NOTHING
+
+
+def paths(content: Any, lead: str = "") -> Iterator[str]:
+    """The paths that lead to something, for messages; the rows of a log are not gone into."""
+    inner: Sequence[tuple[object, Any]] = ()
+    if isinstance(content, Mapping):
+        inner = list(content.items())
+    elif isinstance(content, list) and not any(isinstance(item, Mapping | list) for item in content):
+        inner = list(enumerate(content))
+    if lead:
+        yield lead
+    for key, value in inner:
+        yield from paths(value, f"{lead}.{key}" if lead else str(key))
+
+
+def missing(where: str, role: str, path: str, there: Sequence[str]) -> UnknownName:
+    """The error for a path that leads nowhere."""
+    said = unknown("key", path, list(there)).replace("Known:", "Keys there:")
+    return UnknownName(
+        f"{where}: nothing was found for the field {role}. {said}\n"
+        f"What was meant to be judged would be left out. Name its key: --field {role}=KEY."
+    )
+
+
+def number(value: Any, where: str) -> float | None:
+    """A number, NaN and infinity included, also where they are written as text; None for null."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, int | float | str) and not isinstance(value, bool):
+            return float(value)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        pass
+    raise InvalidInput(f"{where} is {shown(value)}, not a number.\nNothing can be judged by it. Name another key.")
+
+
+def norm(value: Any, where: str) -> float | None:
+    """A number that is not negative; NaN and infinity are for D0 to judge."""
+    found = number(value, where)
+    if found is not None and found < 0:
+        raise InvalidInput(
+            f"{where} is {found:g}, and no norm is negative.\n"
+            "It may be a logarithm or something else. Name the key of the norm itself."
+        )
+    return found
+
+
+def share(value: Any, where: str) -> float:
+    """An accuracy from 0 to 1; 31 instead of 0.31, or NaN, is refused."""
+    found = number(value, where)
+    if found is None or not 0 <= found <= 1:
+        percent = found is not None and 1 < found <= 100
+        hint = f"Did you mean {found / 100:g}?" if found and percent else "Give the share of right answers."
+        raise InvalidInput(
+            f"{where} is {shown(value)}, not a share between 0 and 1.\n"
+            f"D3 counts points of 100 and would be wrong. {hint}"
+        )
+    return found
+
+
+def shown(value: Any) -> str:
+    """A value in a message, never pages of it."""
+    if isinstance(value, Mapping | list):
+        return f"{'an object' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
+    return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)

@@ -1,0 +1,233 @@
+"""What does a log hold?  An accuracy, and in every row the norms of some states and gradients."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from creditscope.errors import BadFile, InvalidInput
+from creditscope.files import read_text
+from creditscope.partial.fields import (
+    LAST,
+    NOTHING,
+    PUBLISHED,
+    PUBLISHED_NORM,
+    look_up,
+    missing,
+    norm,
+    paths,
+    share,
+    shown,
+)
+from creditscope.records import RunRecord
+
+FORM = '{"final_test_acc": 0.36, "log": [{"h_L_norm": 4e4, "g_2_norm": 1e-6}, ...]}'
+Norms = dict[int, float]  # by layer
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The norms of one row; `elsewhere` are the other keys whose number is not finite."""
+
+    label: str
+    hidden: Norms
+    gradient: Norms
+    elsewhere: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """One run: its accuracy and its rows, the last of which is the trained network; `blocks` is None if not known."""
+
+    name: str
+    accuracy: float
+    rows: tuple[Row, ...]
+    blocks: int | None
+
+
+def read_logs(files: Sequence[Path | str]) -> dict[str, Any]:
+    """The contents of JSON files by name: the file's own, or its path where two have the same."""
+    names = [Path(file).name for file in files]
+    found: dict[str, Any] = {}
+    seen: dict[str, Path | str] = {}
+    for file, name in zip(files, names, strict=True):
+        text = read_text(file, "The log")
+        if text in seen:
+            raise InvalidInput(
+                f"{file} holds what {seen[text]} holds: the same log is given twice.\n"
+                "It would count as two seeds, and the interval over seeds would be too narrow. Give each run once."
+            )
+        seen[text] = file
+        found[name if names.count(name) == 1 else str(file)] = _parsed(text, file)
+    return found
+
+
+def _parsed(text: str, file: Path | str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        rows = "Put the rows of the log into one list. " if "Extra data" in str(error) and text[:1] == "{" else ""
+        raise BadFile(f"{file} is not JSON: {error}.\nNothing was judged. {rows}The form is {FORM}.") from error
+
+
+def parse_log(name: str, content: Any, fields: Mapping[str, str], blocks: int | None = None) -> Log:
+    """Find every role in a log; `fields` are the user's own paths by role."""
+    if not isinstance(content, Mapping):
+        raise BadFile(f"{name} is not an object with an accuracy and a log.\nNothing was judged. The form is {FORM}.")
+    rows = _rows(name, content, fields)
+    accuracy = share(_top(name, content, "accuracy", fields), f"{name}: the accuracy")
+    names = _norm_paths(name, content, rows, fields)
+    depth = _depth(name, rows, names, blocks)
+    parsed = []
+    for index, row in enumerate(rows):
+        where = f"{name}, row {index + 1}"
+        hidden, gradient = (_placed(_norms(kind, row, names, where), kind, depth, where) for kind in "hg")
+        parsed.append(Row(_label(row, index, fields), hidden, gradient, tuple(_elsewhere(row, names))))
+    log = Log(name, accuracy, tuple(parsed), depth)
+    constant = look_up(content, names.get("h_0", "h_0_norm"))
+    inside = any(0 in row.hidden for row in log.rows)
+    return log if inside or constant is NOTHING else with_embedding(log, norm(constant, f"{name}: h_0"))
+
+
+def with_embedding(log: Log, h0: float | None) -> Log:
+    """The log with ‖h_0‖ in every row; one that is in the log already is refused."""
+    if h0 is None:
+        return log
+    if any(0 in row.hidden for row in log.rows):
+        raise InvalidInput(
+            f"{log.name} holds ‖h_0‖ itself, and --h0 {h0:g} is given too.\n"
+            "It is not clear which one D1 should start from. Leave --h0 away."
+        )
+    return replace(log, rows=tuple(replace(row, hidden={0: h0, **row.hidden}) for row in log.rows))
+
+
+def log_of(record: RunRecord, *, layer: int, batch_size: int = 128) -> dict[str, Any]:
+    """The history of one of our own runs in the published form: ‖h_L‖ and one ‖g_l‖ of the batch-mean loss per epoch.
+
+    A record holds medians of each sample's own ‖g_l‖; a mean over `batch_size` samples divides them by that number.
+    """
+    depth = min((len(row.gradient_norms) for row in record.history), default=0) - 1
+    if not 0 <= layer <= depth or batch_size < 1:
+        raise InvalidInput(
+            f"Layer {layer} in batches of {batch_size} cannot be logged: the record has {len(record.history)} epochs "
+            f"and layers 0 to {depth}.\nThe log would be empty. Choose one of these layers, and a batch from 1 on."
+        )
+    rows = [
+        {"h_L_norm": row.hidden_norms[-1], f"g_{layer}_norm": row.gradient_norms[layer] / batch_size}
+        for row in record.history
+    ]
+    return {"final_test_acc": record.accuracy, "log": rows}
+
+
+# --- what stands where ---
+
+
+def _top(name: str, content: Mapping[str, Any], role: str, fields: Mapping[str, str]) -> Any:
+    path = fields.get(role, PUBLISHED[role])
+    found = look_up(content, path)
+    if found is NOTHING:
+        raise missing(name, role, path, list(paths(content)))
+    return found
+
+
+def _rows(name: str, content: Mapping[str, Any], fields: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    found = _top(name, content, "log", fields)
+    if not isinstance(found, list) or not all(isinstance(row, Mapping) for row in found):
+        kind = "a list with something else in it" if isinstance(found, list) else shown(found)
+        raise BadFile(f"{name}: the log is not a list of objects, but {kind}.\nIt has no rows. The form is {FORM}.")
+    if not found:
+        raise BadFile(
+            f"{name}: the log is empty.\nIts last row would be the trained network. Give a log with at least one row."
+        )
+    return found
+
+
+def _norm_paths(
+    name: str, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str]
+) -> dict[str, str]:
+    """Where the norms are: under their published names, or where the user says; a path must lead somewhere."""
+    keys = dict.fromkeys(path for row in rows for path in paths(row))
+    for role, path in fields.items():
+        places = (*rows, content) if role == "h_0" else rows
+        if role not in ("accuracy", "log") and all(look_up(place, path) is NOTHING for place in places):
+            raise missing(f"{name}, the rows of its log", role, path, list(keys))
+    published = {match[1]: key for key in keys if (match := PUBLISHED_NORM.fullmatch(key))}
+    found = {**published, **{role: path for role, path in fields.items() if role[0] in "hg"}}
+    if not found:
+        raise missing(f"{name}, the rows of its log", "h_L", "h_L_norm", list(keys))
+    return found
+
+
+def _depth(name: str, rows: Sequence[Mapping[str, Any]], names: Mapping[str, str], blocks: int | None) -> int | None:
+    """The number of blocks: as given, or as the lists of all layers say; None if nothing says it."""
+    for role in {"h", "g"} & set(names):
+        for index, row in enumerate(rows):
+            value = look_up(row, names[role])
+            if not isinstance(value, list):
+                continue
+            blocks = len(value) - 1 if blocks is None else blocks
+            if len(value) != blocks + 1 or blocks < 1:
+                states = max(blocks, 1) + 1
+                raise InvalidInput(
+                    f"{name}, row {index + 1}: {names[role]} holds {len(value)} norms, but {states - 1} blocks make "
+                    f"{states} states.\nIt is not clear which layer is which. Name the list of all of them."
+                )
+    return blocks
+
+
+def _norms(kind: str, row: Mapping[str, Any], names: Mapping[str, str], where: str) -> Norms:
+    """The norms of states (h) or gradients (g) in a row, by layer."""
+    found: dict[int, float | None] = {}
+    for role, path in names.items():
+        value = look_up(row, path)
+        if role[0] != kind or value is NOTHING:
+            continue
+        if role != kind:
+            found[LAST if role[2:] == "L" else int(role[2:])] = norm(value, f"{where}: {path}")
+        elif isinstance(value, list):
+            found |= {layer: norm(item, f"{where}: {path}.{layer}") for layer, item in enumerate(value)}
+        else:
+            raise InvalidInput(
+                f"{where}: {path} is {shown(value)}, not the list of ‖{kind}_0‖ to ‖{kind}_L‖.\n"
+                f"It is not clear which layer it is. Name one layer, as in --field {kind}_L={path}."
+            )
+    return {layer: size for layer, size in found.items() if size is not None}
+
+
+def _placed(norms: Norms, kind: str, blocks: int | None, where: str) -> Norms:
+    """The norms with the last layer at its number, where that is known; a layer beyond it is refused."""
+    if blocks is None:
+        return norms
+    beyond = max(norms, default=0)
+    if beyond > blocks:
+        raise InvalidInput(
+            f"{where}: ‖{kind}_{beyond}‖ is logged, but {blocks} blocks make h_{blocks} the last state.\n"
+            "The bound of D1 and the layer of D2 would be wrong. Give the number of blocks that the network has."
+        )
+    last, same = norms.get(LAST), norms.get(blocks)
+    if last is not None and same is not None and last != same and not (math.isnan(last) and math.isnan(same)):
+        raise InvalidInput(
+            f"{where}: ‖{kind}_L‖ is {last:g} and ‖{kind}_{blocks}‖ is {same:g}, with {blocks} blocks.\n"
+            "Both are the last state, and one of them is something else. Give the right number of blocks, or one field."
+        )
+    return {blocks if layer == LAST else layer: size for layer, size in norms.items()}
+
+
+def _label(row: Mapping[str, Any], index: int, fields: Mapping[str, str]) -> str:
+    """What a row is called: the log's own number of the epoch, else its place."""
+    epoch = look_up(row, fields.get("epoch", PUBLISHED["epoch"]))
+    own = isinstance(epoch, int | float | str) and not isinstance(epoch, bool)
+    return f"epoch {epoch}" if own else f"row {index + 1}"
+
+
+def _elsewhere(row: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
+    """Keys that are no norm of ours and hold a number that is not finite."""
+    for path in paths(row):
+        value = look_up(row, path)
+        ours = any(path == name or path.startswith(f"{name}.") for name in names.values())
+        if not ours and isinstance(value, float) and not math.isfinite(value):
+            yield path

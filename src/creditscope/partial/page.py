@@ -1,0 +1,231 @@
+"""A partial audit as a page for the terminal: states per seed, diagnostics over seeds, verdict, what would close it."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from creditscope.partial.auditing import PartialAudit, SeedAudit
+from creditscope.partial.readings import Reading, State
+from creditscope.report.numbers import accuracy, distance, interval, limit, value
+from creditscope.report.text import NARROWEST, OUTCOME_STYLES, STYLES, Paint
+from creditscope.verdict import PROFILES, Status
+
+STATE_STYLES = {State.OPEN: "yellow", State.MISSING: "dim"}
+GAP = 2
+KEPT_NAME, SHORTEST_NAME = 24, 8  # letters of a log's name; the fewer only where nothing else fits
+
+
+def page(audit: PartialAudit, width: int = 80, colour: bool = False) -> str:
+    """The whole audit as text of at most `width` columns; `colour` adds ANSI styles, nothing else."""
+    width = max(width, NARROWEST)
+    paint: Paint = _ansi if colour else lambda text, style: text
+    sections = (
+        _header(audit, width, paint),
+        _seeds(audit.seeds, width, paint) if len(audit.seeds) > 1 else "",
+        "\n".join(line for code in audit.readings for line in _diagnostic(audit, code, width, paint)),
+        _verdict(audit, width, paint),
+        _needed(audit, width, paint),
+        "\n".join([paint("How to read it", "bold"), *(_listed("-", text, width) for text in _reminders(audit))]),
+    )
+    return "\n\n".join(section for section in sections if section)
+
+
+def _header(audit: PartialAudit, width: int, paint: Paint) -> str:
+    verdict = audit.verdict.text if len(audit.verdict.text) <= width // 2 else audit.verdict.outcome.upper()
+    several = len(audit.seeds) > 1
+    title = f"Partial audit of {f'{len(audit.seeds)} logs' if several else audit.seeds[0].name}"
+    title = textwrap.shorten(title, width - len(verdict) - 4, placeholder="...")
+    rule = "─" * (width - len(title) - len(verdict) - 2)
+    lines = [f"{paint(title, 'bold')} {paint(rule, 'dim')} {paint(verdict, OUTCOME_STYLES[audit.verdict.outcome])}"]
+    rows = sorted({seed.rows for seed in audit.seeds})
+    baselines = [seed.baseline for seed in audit.seeds if seed.baseline is not None]
+    if len(set(baselines)) == 1:
+        baselines = baselines[:1]
+    facts = (
+        f"{_range(rows)} row{'' if rows == [1] else 's'}{' a log' if several else ''}, "
+        f"{_known(audit.blocks, 'block')}, gradients of batches of {audit.batch_size or 'unknown size'}",
+        f"protocol {audit.protocol}, creditscope {audit.creditscope}",
+        f"accuracy {accuracy(tuple(seed.accuracy for seed in audit.seeds))}, frozen baseline "
+        f"{accuracy(tuple(baselines)) if baselines else 'not given'}",
+    )
+    return "\n".join([*lines, *(line for fact in facts for line in _wrapped(fact, width))])
+
+
+def _range(numbers: Sequence[int]) -> str:
+    return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
+
+
+def _known(count: int | None, word: str) -> str:
+    return f"unknown number of {word}s" if count is None else f"{count} {word}{'' if count == 1 else 's'}"
+
+
+# --- the table of seeds ---
+
+
+def _seeds(seeds: Sequence[SeedAudit], width: int, paint: Paint) -> str:
+    """A few lines for each seed: states, numbers below them; verdicts beside it where they have room, else after it."""
+    verdicts = max(len(seed.verdict.text) for seed in seeds) + GAP
+    lines, used = _table(seeds, width - verdicts, KEPT_NAME, paint, stacked=False)
+    beside = used <= width - verdicts
+    if not beside:
+        lines, used = _table(seeds, width, KEPT_NAME, paint, stacked=False)
+    if used > width:
+        lines, used = _table(seeds, width, SHORTEST_NAME, paint, stacked=True)
+    every = len(lines[1:]) // len(seeds)
+    if beside:
+        added = {0: paint("verdict", "bold")} | {1 + every * i: seed.verdict.text for i, seed in enumerate(seeds)}
+        return "\n".join((line + " " * GAP + added.get(i, "")).rstrip() for i, line in enumerate(lines))
+    names = _names(seeds, width - verdicts)
+    size = max(map(len, (*names, "log")))
+    below = [f"{name.ljust(size)}  {seed.verdict.text}" for name, seed in zip(names, seeds, strict=True)]
+    heading = paint(f"{'log'.ljust(size)}  verdict", "bold")
+    return "\n".join(line.rstrip() for line in (*lines, "", heading, *below))
+
+
+def _table(seeds: Sequence[SeedAudit], width: int, least: int, paint: Paint, *, stacked: bool) -> tuple[list[str], int]:
+    """The lines of the table and their width, more than asked for where names of `least` letters do not fit."""
+    codes = list(seeds[0].readings)
+    rows = [_cells([seed.readings[code] for code in codes], stacked=stacked) for seed in seeds]
+    head = ["accuracy", *codes]
+    sizes = [len(head[0]), *(max(map(len, [code, *column])) for code, column in _columns(codes, rows))]
+    names = _names(seeds, max(least, width - sum(sizes) - GAP * len(sizes)))
+    sizes = [max(map(len, (*names, "log"))), *sizes]
+    lines = [
+        paint((" " * GAP).join(cell.ljust(size) for cell, size in zip(("log", *head), sizes, strict=True)), "bold")
+    ]
+    for seed, name, cells in zip(seeds, names, rows, strict=True):
+        for number, row in enumerate(cells):
+            lead = (name, accuracy((seed.accuracy,))) if number == 0 else ("", "")
+            padded = [lead[0].ljust(sizes[0]), lead[1].rjust(sizes[1])]
+            for cell, code, size in zip(row, codes, sizes[2:], strict=True):
+                padded.append(paint(cell.ljust(size), _style(seed.readings[code]) if number == 0 else ""))
+            lines.append((" " * GAP).join(padded))
+    return lines, sum(sizes) + GAP * (len(sizes) - 1)
+
+
+def _columns(codes: Sequence[str], rows: Sequence[list[list[str]]]) -> Iterator[tuple[str, list[str]]]:
+    """Every code with all the cells below it."""
+    for column, code in enumerate(codes):
+        yield code, [line[column] for lines in rows for line in lines]
+
+
+def _cells(readings: Sequence[Reading], *, stacked: bool) -> list[list[str]]:
+    """State with status, and the number below; stacked, all three below each other."""
+    numbers = [_number(reading) for reading in readings]
+    if not stacked:
+        return [[_state(reading) for reading in readings], numbers]
+    states = [_state(reading).partition(" ") for reading in readings]
+    return [[state for state, _, _ in states], [word for _, _, word in states], numbers]
+
+
+def _names(seeds: Sequence[SeedAudit], room: int) -> list[str]:
+    """The names of the logs, the ends of long ones; numbers where ends do not tell them apart."""
+    names = [seed.name if len(seed.name) <= room else "..." + seed.name[len(seed.name) + 3 - room :] for seed in seeds]
+    return names if len(set(names)) == len(names) else [f"log {index + 1}" for index in range(len(names))]
+
+
+def _style(reading: Reading) -> str:
+    return "red" if reading.finding.status is Status.FIRES else STATE_STYLES.get(reading.state, "green")
+
+
+def _state(reading: Reading) -> str:
+    """The state, and what the diagnostic says where it says anything: 'exact FIRES', 'bounded pass', 'open'."""
+    if reading.state in (State.OPEN, State.MISSING):
+        return str(reading.state)
+    fires = reading.finding.status is Status.FIRES
+    return f"{reading.state} {'FIRES' if fires else reading.finding.status}"
+
+
+def _number(reading: Reading) -> str:
+    """The number as it is meant: itself, a lower bound, or a hint from another layer."""
+    found = reading.finding.value
+    if found is None:
+        return ""
+    bound = "≥ " if reading.at_least and math.isfinite(found) else ""
+    layer = "" if reading.layer is None else f"g_{reading.layer} "
+    return f"{layer}{bound}{value(reading.finding)}"
+
+
+# --- diagnostics, verdict, and what is left ---
+
+
+def _diagnostic(audit: PartialAudit, code: str, width: int, paint: Paint) -> Iterator[str]:
+    """One line: state, number, limit; below it what the number rests on."""
+    readings = audit.readings
+    title = max(len(reading.finding.title) for reading in readings.values())
+    state = max(len(_state(reading)) for reading in readings.values())
+    size = max(len(_number(reading)) for reading in readings.values())
+    reading = readings[code]
+    line = "  ".join(
+        (
+            paint(code, "bold"),
+            reading.finding.title.ljust(title),
+            paint(_state(reading).ljust(state), _style(reading)),
+            _number(reading).rjust(size),
+            f"fires {limit(reading.finding.limit)}",
+        )
+    )
+    yield line
+    ahead = distance(reading.finding) if reading.state is State.EXACT else ""
+    advisory = "" if code in PROFILES[audit.protocol].codes else "advisory"
+    notes = (ahead, interval(reading.finding), reading.finding.note, _first(audit.seeds, code), advisory)
+    for note in _wrapped("; ".join(note for note in notes if note), width - 4):
+        yield f"    {paint(note, 'dim')}"
+
+
+def _first(seeds: Sequence[SeedAudit], code: str) -> str:
+    """When each seed fired first, in the order of the table; empty where none did."""
+    firsts = [seed.readings[code].first or "never" for seed in seeds]
+    return "" if set(firsts) == {"never"} else f"first fired: {', '.join(firsts)}"
+
+
+def _verdict(audit: PartialAudit, width: int, paint: Paint) -> str:
+    found = audit.verdict
+    over = f" over {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
+    lines = [paint(f"Verdict{over}: {found.text}", OUTCOME_STYLES[found.outcome])]
+    if found.outcome == "fail":
+        lines += [f"  {line}" for line in _wrapped(found.why, width - 2)]
+    if found.open:
+        lines += [f"  {line}" for line in _wrapped(f"Still open: {', '.join(found.open)}.", width - 2)]
+    if found.ruled_out:
+        lines += [f"  {line}" for line in _wrapped(f"Ruled out: {', '.join(found.ruled_out)}.", width - 2)]
+    for warning in found.warnings:
+        lines += [paint(f"  {line}", "yellow") for line in _wrapped(f"Warning: {warning}", width - 2)]
+    return "\n".join(lines)
+
+
+def _needed(audit: PartialAudit, width: int, paint: Paint) -> str:
+    items = [(code, reading.needed) for code, reading in audit.readings.items() if reading.needed]
+    if not items:
+        return ""
+    return "\n".join(
+        [paint("What would close the rest", "bold"), *(_listed(code, text, width) for code, text in items)]
+    )
+
+
+def _reminders(audit: PartialAudit) -> Iterator[str]:
+    """What a reader must know to read the page right; only what applies to it."""
+    yield "A log never passes an audit: that every number is finite (D0) shows in the weights only."
+    given = sorted({seed.h0 for seed in audit.seeds if seed.h0 is not None})
+    if given:
+        yield "‖h_0‖ was given, not logged. It must be the trained network's; it is taken for every row."
+    if audit.readings["D2"].finding.value is not None:
+        yield (
+            "Gradients are read as medians over samples of ‖g‖ under the batch-mean loss: times the batch size they "
+            "are each sample's own, over 128 they are on the scale of D2's limit."
+        )
+
+
+def _listed(mark: str, text: str, width: int) -> str:
+    lead = f"  {mark} "
+    return textwrap.fill(text, width, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False)
+
+
+def _ansi(text: str, style: str) -> str:
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if style and text.strip() else text

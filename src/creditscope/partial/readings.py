@@ -1,0 +1,219 @@
+"""What does one row of a log say about a diagnostic?  Its own number, a bound, a hint, or nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+from typing import TYPE_CHECKING, cast
+
+from creditscope.diagnostics import diagnostics, examine
+from creditscope.diagnostics.reference import PUBLISHED_BATCH
+from creditscope.partial.fields import LAST
+from creditscope.partial.logs import Norms, Row
+from creditscope.records import Record
+from creditscope.verdict import Finding, Measurement, Missing, Status
+
+if TYPE_CHECKING:
+    from creditscope.evidence import Evidence
+
+WEIGHTS = "Audit the weights with `creditscope audit`"
+
+
+class State(StrEnum):
+    """How much of a diagnostic a log holds."""
+
+    EXACT = "exact"  # its own number
+    BOUNDED = "bounded"  # a bound that lies on one side of the limit
+    OPEN = "open"  # a bound or a hint that decides nothing
+    MISSING = "missing"  # nothing
+
+
+class Reading(Record):
+    """A finding, and what it rests on.
+
+    at_least  the number is a lower bound
+    layer     the number is a hint from this layer, which is not the one that is judged
+    needed    what would close an open question; empty if there is none
+    first     the first row that fired, of a log with several
+    """
+
+    state: State
+    finding: Finding
+    at_least: bool = False
+    layer: int | None = None
+    needed: str = ""
+    first: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracies:
+    """All that D3 reads of the evidence."""
+
+    accuracy: tuple[float, ...]
+    control_accuracy: tuple[float, ...] | None
+    accuracy_images: int | None = None
+    matched_seeds: bool = True
+
+
+def finite(row: Row) -> Reading:
+    """D0 fires where a logged norm is not finite, and stays open otherwise."""
+    kinds = (("‖h_{}‖", row.hidden), ("‖g_{}‖", row.gradient))
+    named = [(name.format(_index(layer)), size) for name, norms in kinds for layer, size in norms.items()]
+    bad = [name for name, size in named if not math.isfinite(size)]
+    if bad:
+        found = Measurement(float(len(bad)), note=f"in the log: {', '.join(bad)}")
+        return Reading(state=State.BOUNDED, finding=_finding("D0", found), at_least=True)
+    reason = "the logged norms are finite; single samples, logits and weights are in no log"
+    if row.elsewhere:
+        reason += f". Not finite, but neither state nor gradient: {', '.join(row.elsewhere)}"
+    return Reading(
+        state=State.OPEN, finding=_finding("D0", Missing(reason)), needed=f"{WEIGHTS}: it looks at every number."
+    )
+
+
+def scale(norms: Norms, blocks: int | None) -> Reading:
+    """D1 from the states that were logged.
+
+    For known states i < j:  max_l m_{l+1}/m_l >= (m_j/m_i)^(1/(j-i)), a geometric mean of the growth between them. If
+    every state is known this is D1 itself. A bound above the limit fires; one below decides nothing.
+    """
+    known = dict(sorted((layer, size) for layer, size in norms.items() if layer != LAST))
+    complete = blocks is not None and list(known) == list(range(blocks + 1))
+    if len(known) < 2:
+        state = State.OPEN if norms else State.MISSING
+        return Reading(state=state, finding=_finding("D1", Missing(_too_few(norms))), needed=_for_scale(norms, blocks))
+    growths = [_root(known[j], known[i], j - i) for i, j in pairwise(known)]
+    worst = max(range(len(growths)), key=lambda index: math.inf if math.isnan(growths[index]) else growths[index])
+    first, last = list(pairwise(known))[worst]
+    if complete:
+        found = Measurement(growths[worst], tuple(growths), note=f"largest across block {first}, h_{first} to h_{last}")
+        return Reading(state=State.EXACT, finding=_finding("D1", found))
+    across = f"blocks {first} to {last - 1}" if last - first > 1 else f"block {first}"
+    note = f"at least this: geometric mean across {across}, (‖h_{last}‖/‖h_{first}‖)^(1/{last - first})"
+    bound = Measurement(growths[worst], note=note)
+    if math.isfinite(bound.value) and diagnostics["D1"].limit.past(bound.value):
+        return Reading(state=State.BOUNDED, finding=_finding("D1", bound), at_least=True)
+    why = f"{note}; a single block may grow more"
+    open_ = _finding("D1", Missing(why, replace(bound, note=why)))
+    return Reading(state=State.OPEN, finding=open_, at_least=True, needed=_for_scale(norms, blocks))
+
+
+def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Reading:
+    """D2 from the gradient at the deepest state: ‖g_L‖ of the batch-mean loss, times the batch, over 128.
+
+    Without the batch size N the number is bounded below by N = 1: it may pass, but never fires.
+    """
+    if not norms:
+        reason, wanted = (
+            "no gradient was logged",
+            f"Log the median ‖g_L‖, at the deepest state. {_for_batch(batch_size)}",
+        )
+        return Reading(state=State.MISSING, finding=_finding("D2", Missing(reason)), needed=wanted.strip())
+    deepest = LAST if LAST in norms else blocks
+    exact = deepest is not None and deepest in norms
+    layer = deepest if exact and deepest is not None else max(norms)
+    value = norms[layer] * (batch_size or 1) / PUBLISHED_BATCH
+    note = f"‖g_{_index(layer)}‖ of the batch-mean loss, " + (
+        f"x {batch_size} / {PUBLISHED_BATCH}" if batch_size else f"x N / {PUBLISHED_BATCH}, where N is at least 1"
+    )
+    if not exact:
+        why = f"only a hint, not the deepest state: {note}"
+        return Reading(
+            state=State.OPEN,
+            finding=_finding("D2", Missing(why, Measurement(value, note=why))),
+            at_least=batch_size is None,
+            layer=layer,
+            needed=f"Log the median ‖g_L‖, at the deepest state{_or_blocks(blocks)}. {_for_batch(batch_size)}".strip(),
+        )
+    return _deepest(Measurement(value, note=note), batch_size)
+
+
+def _deepest(found: Measurement, batch_size: int | None) -> Reading:
+    """D2 at the layer that counts; a reference below the floor may have collapsed or be fitted, which no log tells."""
+    past = diagnostics["D2"].limit.past(found.value)
+    cause = f"{WEIGHTS}: only the gain ‖g_L‖/‖e‖ tells a collapsed reference from a fitted network."
+    if batch_size is not None:
+        note = found.note + ("; no ‖e‖ in the log, so that nothing tells collapsed from fitted" if past else "")
+        finding = _finding("D2", replace(found, note=note))
+        return Reading(state=State.EXACT, finding=finding, needed=cause if past else "")
+    if math.isfinite(found.value) and not past:
+        return Reading(state=State.BOUNDED, finding=_finding("D2", found), at_least=True)
+    why = f"{found.note}; it moves with the batch size N, which is not known"
+    open_ = _finding("D2", Missing(why, replace(found, note=why)))
+    return Reading(state=State.OPEN, finding=open_, at_least=True, needed=_for_batch(None))
+
+
+def depth(trained: tuple[float, ...], control: tuple[float, ...] | None, images: int | None) -> Reading:
+    """D3 is exact: it needs accuracies only."""
+    finding = examine(diagnostics["D3"], cast("Evidence", Accuracies(trained, control, images)))
+    if control is None:
+        wanted = "Give --baseline, the accuracy of the same run with frozen blocks, one per seed."
+        return Reading(state=State.MISSING, finding=finding, needed=wanted)
+    wanted = _for_depth(trained, control, finding) if finding.status is Status.UNDECIDED else ""
+    return Reading(state=State.EXACT, finding=finding, needed=wanted)
+
+
+def drift() -> Reading:
+    """D4 compares directions, and a norm has none."""
+    finding = _finding("D4", Missing("it compares directions of gradients, and a log has their norms only"))
+    return Reading(state=State.MISSING, finding=finding, needed=f"{WEIGHTS}. D4 is advisory.")
+
+
+def _finding(code: str, answer: Measurement | Missing) -> Finding:
+    """An answer that was read, judged as the diagnostic judges its own; what is not known needs no mending."""
+    found = examine(replace(diagnostics[code], measure=lambda _: answer), cast("Evidence", None))
+    return replace(found, remedy="") if found.status is Status.SKIPPED else found
+
+
+def _root(last: float, first: float, blocks: int) -> float:
+    """(last/first)^(1/blocks), infinite or NaN where the first is zero; logarithms do not overflow."""
+    if first > 0 and last > 0 and math.isfinite(first) and math.isfinite(last):
+        return last / first if blocks == 1 else math.exp((math.log(last) - math.log(first)) / blocks)
+    if math.isnan(first) or math.isnan(last) or (first == 0 and last == 0) or (math.isinf(first) and math.isinf(last)):
+        return math.nan
+    return math.inf if first == 0 or math.isinf(last) else 0.0
+
+
+def _index(layer: int) -> str:
+    return "L" if layer == LAST else str(layer)
+
+
+# --- what would close a question ---
+
+
+def _too_few(norms: Norms) -> str:
+    if not norms:
+        return "the last row holds no norm of a state"
+    if LAST in norms:
+        return "‖h_L‖ was logged, but not how many blocks lie below it"
+    return f"only ‖h_{max(norms)}‖ was logged, and growth needs two states"
+
+
+def _for_scale(norms: Norms, blocks: int | None) -> str:
+    bound = [
+        *(["--blocks, the number of blocks"] if blocks is None else []),
+        *(["--h0, the median ‖h_0‖ of the trained network"] if 0 not in norms else []),
+    ]
+    exact = f"Log the median ‖h_l‖ of every state, h_0 to h_{'L' if blocks is None else blocks}."
+    return f"{exact} For a bound give {' and '.join(bound)}." if bound else exact
+
+
+def _for_batch(batch_size: int | None) -> str:
+    return "" if batch_size else "Give --batch-size of the logged gradients."
+
+
+def _or_blocks(blocks: int | None) -> str:
+    return "; if it was logged, say so with --blocks" if blocks is None else ""
+
+
+def _for_depth(trained: Sequence[float], control: Sequence[float], finding: Finding) -> str:
+    from creditscope.study.seeds import seeds_to_settle
+
+    controls = control if len(control) == len(trained) else [control[0]] * len(trained)
+    differences = [100 * (a - b) for a, b in zip(trained, controls, strict=True)]
+    seeds = seeds_to_settle(differences, finding.limit.at)
+    about = f" About {seeds} would settle it, if mean and spread stay." if seeds else ""
+    return f"Train more seeds, with their frozen twins.{about}"
