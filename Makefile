@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help install install-all system test test-all test-thirdparty lint types demo pictures benchmarks docs constraints clean
+.PHONY: help install install-all system test test-all test-thirdparty lint types demo reproduce pictures benchmarks docs constraints clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -109,6 +109,9 @@ types: install ## mypy --strict
 
 demo: install ## one minute: a decent accuracy, walked back by the audit
 	$(BIN)/creditscope demo
+
+reproduce: install ## every published experiment that is not done yet, laptop budget; hours the first time
+	$(BIN)/creditscope reproduce --records results/records
 
 pictures: install ## take the pictures of the README again, from the pages of the demonstration; needs chromium
 	$(BIN)/creditscope demo --out build/demo

@@ -36,3 +36,13 @@ def standing(value: float, draws: Sequence[float]) -> float:
     """z = (value - mean)/std of the draws (ddof 1); NaN where the draws do not spread."""
     sigma = spread(draws)
     return (value - fmean(draws)) / sigma if sigma > 0 else math.nan
+
+
+def survives(values: Sequence[float]) -> float:
+    """What is left of the mean when the largest value is removed: mean of the others / mean of all.
+
+    >>> round(survives([0.42, 0.006, -0.015, -0.004, -0.004]), 2)
+    -0.05
+    """
+    best = max(range(len(values)), key=values.__getitem__)
+    return mean([value for layer, value in enumerate(values) if layer != best]) / mean(values)

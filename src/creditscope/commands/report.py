@@ -14,6 +14,7 @@ from creditscope.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from creditscope.report.charts_margin import Decision
     from creditscope.report.exhibits import Exhibit
     from creditscope.study.plan import Plan
     from creditscope.study.store import Store
@@ -100,11 +101,19 @@ def _texts(shown: Sequence[Exhibit]) -> None:
         say(told if len(shown) == 1 else f"{told}\n")
 
 
-def study_pages(runs: Plan, store: Store, rows: Sequence[AuditRow], title: str, folder: Path) -> Path:
+def study_pages(
+    runs: Plan,
+    store: Store,
+    rows: Sequence[AuditRow],
+    title: str,
+    folder: Path,
+    *,
+    decisions: Sequence[Decision] = (),
+) -> Path:
     """The pages of a study: every finished run, judged beside its twin."""
     from creditscope.report.html_study import write_study
     from creditscope.report.joined import joined
 
     records = {key: store.record(key) for key in runs if store.record_path(key) is not None}
     finished = [row for row in rows if row.seeds]
-    return write_study(folder, joined(records, finished), title=title, rows=finished)
+    return write_study(folder, joined(records, finished), title=title, rows=finished, decisions=decisions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from creditscope.aggregation import inexact, mean, standing
+from creditscope.aggregation import inexact, mean, standing, survives
 from creditscope.diagnostics import diagnostic
 from creditscope.diagnostics.content import FLOOR, GATED
 from creditscope.verdict import Limit, Measurement, Missing
@@ -51,9 +51,9 @@ def aggregation(evidence: Evidence) -> Measurement | Missing:
     z = _standing(credit)
     if z < FLOOR:
         return Missing(f"the mean of Γ over the layers, {overall:.3g}, lies inside its null (z = {z:.1f})")
-    best = max(range(len(gammas)), key=gammas.__getitem__)
-    rest = mean(gammas[:best] + gammas[best + 1 :])
-    measured = Measurement(rest / overall, note=f"mean Γ {overall:.3g}, without its largest layer {rest:.3g}")
+    share = survives(gammas)
+    note = f"mean Γ {overall:.3g}, without its largest layer {share * overall:.3g}"
+    measured = Measurement(share, note=note)
     return Missing(GATED, replace(measured, cause="gated")) if evidence.collapsed else measured
 
 

@@ -1,0 +1,30 @@
+"""Writes the page on the reproduction and the tables of all experiments, from the committed records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from creditscope.files import write_text
+from creditscope.reproduction.book import Book
+from creditscope.reproduction.document import document
+from creditscope.reproduction.experiments import in_order, sheet
+from creditscope.reproduction.page import markdown
+from creditscope.study.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def files() -> dict[Path, str]:
+    """Every file with its content."""
+    book = Book(Store(ROOT / "nowhere", [ROOT / "results"]))  # the committed records alone
+    found = {ROOT / "docs" / "reproduction.md": document(book)}
+    for one in in_order():
+        table = sheet(one.name, book)
+        found[ROOT / "results" / "tables" / f"{one.name}.md"] = markdown(table)
+        found[ROOT / "results" / "tables" / f"{one.name}.json"] = table.model_dump_json(indent=1) + "\n"
+    return found
+
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        write_text(path, text)

@@ -1,0 +1,77 @@
+"""Are the numbers those of last time?  A table against the one that was written before, run by run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from creditscope.errors import BadFile
+from creditscope.intervals import t_interval
+from creditscope.reproduction.sheet import Line, Sheet
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A number of a run that is not what it was; `inside` says whether the seeds' 95 % interval holds it."""
+
+    row: str
+    heading: str
+    key: str
+    was: float
+    now: float
+    inside: bool | None
+
+
+def read_sheet(path: Path) -> Sheet | None:
+    """A table that was written before; None if there is none."""
+    if not path.exists():
+        return None
+    try:
+        return Sheet.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        raise BadFile(
+            f"{path} is no table of a reproduction: {error}\nThe numbers could not be compared. Remove it."
+        ) from error
+
+
+def changes(before: Sheet, now: Sheet) -> tuple[int, list[Change]]:
+    """How many numbers of the same runs are the same to the last bit, and which are not."""
+    known = {(line.row, line.quantity): line for line in before.lines}
+    same, moved = 0, []
+    for line in now.lines:
+        old = known.get((line.row, line.quantity))
+        for change in _changed(old, line) if old is not None else ():
+            if json.dumps(change.was) == json.dumps(change.now):
+                same += 1
+            else:
+                moved.append(change)
+    return same, moved
+
+
+def _changed(old: Line, line: Line) -> Iterator[Change]:
+    """The numbers of runs that both have."""
+    if len(old.values) != len(old.keys) or len(line.values) != len(line.keys):
+        return
+    before = dict(zip(old.keys, old.values, strict=True))
+    interval = t_interval(old.values) if len(old.values) > 1 else None
+    for key, value in zip(line.keys, line.values, strict=True):
+        if key in before:
+            inside = interval[0] <= value <= interval[1] if interval is not None else None
+            yield Change(line.row, line.heading, key, before[key], value, inside)
+
+
+def told(same: int, moved: list[Change]) -> str:
+    """In words, one line for every number that moved."""
+    if not moved:
+        return f"All {same:,} numbers of earlier runs are the same, to the last bit." if same else ""
+    words = {True: "inside", False: "OUTSIDE", None: "one seed:"}
+    lines = [
+        f"  {change.row}, {change.heading}, run {change.key}: {change.was:.6g} was, {change.now:.6g} is "
+        f"({words[change.inside]} {'the seeds’ 95 % interval' if change.inside is not None else 'no interval'})"
+        for change in moved
+    ]
+    return "\n".join((f"{len(moved)} of {same + len(moved)} numbers are not those of the table before:", *lines))

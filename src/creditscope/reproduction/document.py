@@ -1,0 +1,134 @@
+"""The page on the reproduction: what holds, what does not, what differs; written from records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from creditscope.report.markdown import escaped
+from creditscope.report.markdown import table as markdown_table
+from creditscope.reproduction.book import Book
+from creditscope.reproduction.claims import Answer, Claim, Standing
+from creditscope.reproduction.comparison import Outcome
+from creditscope.reproduction.experiments import in_order, sheet
+from creditscope.reproduction.findings import FINDINGS
+from creditscope.reproduction.page import links
+from creditscope.reproduction.published import published
+from creditscope.reproduction.reasons import reason
+from creditscope.reproduction.sheet import Sheet
+from creditscope.reproduction.statements import STATEMENTS
+from creditscope.reproduction.words import difference, ours, theirs
+from creditscope.study.tables import AuditRow
+
+RECORDS, TABLES = "../results/records", "../results/tables"
+OPENING = """# The published audit, reproduced
+
+Written by `make docs` from the records under `results/`. Nothing here is typed by hand but the reasons, which are shown
+only where a number differs. `creditscope reproduce` runs an experiment or goes on with it, and writes its table;
+`creditscope reproduce --list` shows how far each one is.
+
+Source of the published figures: {source}."""
+RULES = """How two numbers are compared. Where both sides have a spread over seeds: Welch's t at 95 %. Where one side
+has one: the other is read as one more draw. Where neither has: within 2 points for accuracies, 0.05 for cosines, half a
+decade for scales. Norms and growth are compared as logarithms. Our runs are shorter than the published ones where the
+caption says so, and a difference may be nothing but that."""
+
+
+def document(book: Book) -> str:
+    """The whole page."""
+    sheets = [sheet(one.name, book) for one in in_order()]
+    answered = [(claim, claim.ask(book)) for claim in STATEMENTS]
+    found = [(claim, claim.ask(book)) for claim in FINDINGS]
+    parts = [
+        OPENING.format(source=published().source),
+        "## What was claimed",
+        _claims(answered),
+        "## What we found besides",
+        *_findings(found),
+        "## The main audit, judged by us",
+        _verdicts(book.table("main_audit")),
+        "## The experiments",
+        RULES,
+        _overview(sheets),
+        "## What differs, and the likeliest reason",
+        _differences(sheets),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _claims(answered: Sequence[tuple[Claim, Answer]]) -> str:
+    rows = [
+        (
+            escaped(claim.statement),
+            f"**{answer.standing}**",
+            escaped(answer.because),
+            f"[{claim.experiment}]({TABLES}/{claim.experiment}.md)",
+            links(answer.keys, RECORDS),
+        )
+        for claim, answer in answered
+    ]
+    return markdown_table(("claim", "our records say", "because", "experiment", "runs"), rows)
+
+
+def _findings(found: Sequence[tuple[Claim, Answer]]) -> list[str]:
+    """Those that hold; the others are named as what they are."""
+    holding = [pair for pair in found if pair[1].standing is Standing.HOLDS]
+    rest = [pair for pair in found if pair[1].standing is not Standing.HOLDS]
+    parts = [_claims(holding)] if holding else ["None of our expectations is confirmed yet."]
+    if rest:
+        parts += ["Looked for, and not confirmed by the records that are there:", _claims(rest)]
+    return parts
+
+
+def _verdicts(rows: Sequence[AuditRow]) -> str:
+    """Accuracy, frozen twin and verdict of every method, over the seeds that were run."""
+    body = []
+    for row in rows:
+        if row.spec.control != "none" or row.accuracy is None or row.verdict is None:
+            continue
+        depth = row.findings.get("D3")
+        margin = "" if depth is None or depth.value is None else f"{depth.value:+.1f}"
+        control = "-" if row.control is None else f"{100 * row.control.mean:.1f} %"
+        body.append(
+            (
+                escaped(row.label),
+                f"{100 * row.accuracy.mean:.1f} %",
+                control,
+                margin,
+                "; ".join(f"{seed.seed}: {escaped(str(seed.verdict))}" for seed in row.seeds),
+                f"**{escaped(str(row.verdict))}**",
+                links(tuple(seed.key for seed in row.seeds), RECORDS),
+            )
+        )
+    return markdown_table(("method", "accuracy", "frozen twin", "D3, points", "each seed", "over seeds", "runs"), body)
+
+
+def _overview(sheets: Sequence[Sheet]) -> str:
+    rows = []
+    for one in sheets:
+        counts = [str(sum(line.outcome is outcome for line in one.lines)) for outcome in Outcome]
+        name = f"[{escaped(one.experiment)}]({TABLES}/{one.experiment}.md)"
+        rows.append((str(one.number), name, escaped(one.title), escaped(one.ours), escaped(one.theirs or "-"), *counts))
+    heads = ("", "experiment", "question", "ours", "published", *(str(outcome) for outcome in Outcome))
+    return markdown_table(heads, rows)
+
+
+def _differences(sheets: Sequence[Sheet]) -> str:
+    rows = [
+        (
+            f"[{escaped(one.experiment)}]({TABLES}/{one.experiment}.md)",
+            escaped(line.row),
+            escaped(line.heading),
+            escaped(ours(line)),
+            escaped(theirs(line.published, line.kind)),
+            escaped(difference(line)),
+            escaped(reason(one, line)),
+            links(line.keys, RECORDS),
+        )
+        for one in sheets
+        for line in one.lines
+        if line.outcome is Outcome.DIFFERS
+    ]
+    if not rows:
+        return "Nothing that was run differs."
+    heads = ("experiment", "row", "quantity", "ours", "published", "difference", "likeliest reason", "runs")
+    return markdown_table(heads, rows)

@@ -1,0 +1,32 @@
+"""Experiment 10: causal controls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from creditscope.reproduction.book import Book
+from creditscope.reproduction.experiments import experiment
+from creditscope.reproduction.quantities import ACCURACY, DEEPEST_GRADIENT, DEEPEST_STATE, GROWTH, at_epoch
+from creditscope.reproduction.sheet import Line, lines
+from creditscope.study.declaration import Value
+
+PLAIN: dict[str, Value] = {"network.residual": True, "network.terminal_ln": True, "random_labels": False}
+ROWS: dict[str, dict[str, Value]] = {
+    "as it is": PLAIN,
+    **{
+        f"no residual addition, w2 std {std}": {**PLAIN, "network.residual": False, "network.w2_std": std}
+        for std in (0.1, 0.2, 0.5)
+    },
+    "random labels": {**PLAIN, "random_labels": True},
+    "no terminal LN": {**PLAIN, "network.terminal_ln": False},
+}
+GROWING = tuple(at_epoch("h_L", "‖h_L‖", "scale", epoch, lambda row: row.hidden_norms[-1]) for epoch in (1, 2, 3))
+
+
+@experiment("causal_controls", number=10, question="What makes DFA's stream explode?")
+def causal_controls(book: Book) -> Iterator[Line]:
+    """DFA with one cause removed at a time."""
+    for row, where in ROWS.items():
+        more = GROWING if row == "random labels" else ()
+        found = (ACCURACY, DEEPEST_STATE, DEEPEST_GRADIENT, GROWTH, *more)
+        yield from lines(book, "causal_controls", row, where, found)

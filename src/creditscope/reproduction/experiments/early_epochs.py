@@ -1,0 +1,28 @@
+"""Experiment 7: the first epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from creditscope.reproduction.book import Book
+from creditscope.reproduction.experiments import experiment
+from creditscope.reproduction.quantities import at_epoch, deep_gamma
+from creditscope.reproduction.sheet import Line, lines
+
+FIRST = tuple(
+    quantity
+    for epoch in (1, 2)
+    for quantity in (
+        at_epoch("gamma_0", "Γ at layer 0", "cosine", epoch, lambda row: row.gamma[0]),
+        at_epoch("gamma_1", "Γ at layer 1", "cosine", epoch, lambda row: row.gamma[1]),
+        at_epoch("gamma_deep", "deep Γ", "cosine", epoch, deep_gamma),
+    )
+)
+GRADIENTS = tuple(at_epoch("g_L", "‖g_L‖ at N = 128", "scale", epoch, lambda row: row.d2) for epoch in (1, 2, 3, 4, 5))
+
+
+@experiment("early_epochs", number=7, question="What is DFA's alignment while the reference is still valid?")
+def early_epochs(book: Book) -> Iterator[Line]:
+    """Both states that a block may hear."""
+    for index in ("input", "output"):
+        yield from lines(book, "early_epochs", f"index {index}", {"method.index": index}, (*FIRST, *GRADIENTS))

@@ -1,0 +1,60 @@
+"""Experiment 16: the partial audit from logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from creditscope.partial import PartialAudit, State, log_of
+from creditscope.partial import partial_audit as audit_logs
+from creditscope.reproduction.book import Book
+from creditscope.reproduction.experiments import experiment
+from creditscope.reproduction.quantities import Quantity
+from creditscope.reproduction.sheet import Line, computed
+from creditscope.study.tables import AuditRow
+from creditscope.verdict import Status
+
+STATES = Quantity("states", "what logs can say", "flags", lambda record: float("nan"))
+CONTRADICTIONS = Quantity("contradictions", "findings that the full audit contradicts", "count", lambda record: 0.0)
+CODES = ("D0", "D1", "D2", "D3", "D4")
+
+
+@experiment("partial_audit", number=16, question="What can logs alone say, and does the full audit agree?")
+def partial_audit(book: Book) -> Iterator[Line]:
+    """Our own runs read as logs of ‖h_L‖ and one ‖g_l‖, at the layer that was published and at the deepest."""
+    for method in ("bp", "fa", "dfa"):
+        row = book.audited("partial_audit", {"method": method})
+        for layer in (2, 4):
+            name = f"{method}, ‖g_{layer}‖ logged"
+            if row is None or any(seed.control_accuracy is None for seed in row.seeds):
+                yield computed("partial_audit", name, CONTRADICTIONS, [], [])
+                continue
+            found = read_as_logs(book, row, layer)
+            keys = [seed.key for seed in row.seeds]
+            seeds = tuple(seed.seed for seed in row.seeds)
+            told = ", ".join(f"{code} {reading.state}" for code, reading in found.readings.items())
+            yield computed("partial_audit", name, STATES, [], keys, seeds=seeds, texts=(f"{told}: {found.verdict}",))
+            count = float(sum(contradicted(found, row)))
+            yield computed("partial_audit", name, CONTRADICTIONS, [count], keys, seeds=seeds)
+
+
+def read_as_logs(book: Book, row: AuditRow, layer: int) -> PartialAudit:
+    """The partial audit of a row's runs, as if nothing but their logs were left."""
+    records = {seed.key: record for seed in row.seeds if (record := book.record(seed.key)) is not None}
+    return audit_logs(
+        {key: log_of(record, layer=layer) for key, record in records.items()},
+        baseline=[seed.control_accuracy for seed in row.seeds if seed.control_accuracy is not None],
+        h0=[record.history[-1].hidden_norms[0] for record in records.values()],
+        blocks=len(next(iter(records.values())).history[-1].hidden_norms) - 1,
+        batch_size=128,
+        test_images=next(iter(records.values())).test_images,
+    )
+
+
+def contradicted(found: PartialAudit, row: AuditRow) -> Iterator[bool]:
+    """For every reading that says fires or pass: whether the full audit of that seed says the opposite."""
+    opposite = {Status.FIRES: Status.PASS, Status.PASS: Status.FIRES}
+    for partial, seed in zip(found.seeds, row.seeds, strict=True):
+        for code in CODES:
+            reading = partial.readings[code]
+            if reading.state in (State.EXACT, State.BOUNDED) and code in seed.findings:
+                yield seed.findings[code].status is opposite.get(reading.finding.status)

@@ -1,0 +1,26 @@
+"""Experiment 8: when the diagnostics fire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from creditscope.reproduction.book import Book
+from creditscope.reproduction.experiments import experiment
+from creditscope.reproduction.quantities import ACCURACY, FIRST_D1, FIRST_D2
+from creditscope.reproduction.sheet import Line, lines
+from creditscope.study.declaration import Value
+
+NETWORKS: dict[str, dict[str, Value]] = {
+    "resmlp": {"network": "resmlp", "network.terminal_ln": True},
+    "vit_mini": {"network": "vit_mini"},
+    "resmlp without terminal LN": {"network": "resmlp", "network.terminal_ln": False},
+}
+
+
+@experiment("temporal", number=8, question="After which epoch does each diagnostic first fire?")
+def temporal(book: Book) -> Iterator[Line]:
+    """Three networks, DFA and BP."""
+    for name, network in NETWORKS.items():
+        for method in ("dfa", "bp"):
+            where = {**network, "method": method}
+            yield from lines(book, "temporal", f"{name}, {method}", where, (FIRST_D1, FIRST_D2, ACCURACY))

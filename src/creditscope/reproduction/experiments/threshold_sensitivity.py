@@ -1,0 +1,58 @@
+"""Experiment 12: threshold sensitivity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from creditscope.reproduction.book import Book
+from creditscope.reproduction.experiments import experiment
+from creditscope.reproduction.experiments.decision_utility import JUDGED
+from creditscope.reproduction.quantities import Quantity
+from creditscope.reproduction.sheet import Line, computed
+from creditscope.study.tables import AuditRow, audit_table
+from creditscope.verdict import Status
+
+GRIDS = {
+    "D1": (5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 5000.0),
+    "D2": (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3),
+    "D3": (0.5, 1.0, 2.0, 3.0, 5.0, 10.0),
+}
+CHANGED = Quantity("changed", "methods with another verdict", "count", lambda record: float("nan"))
+HEALTHY = Quantity("healthy", "nearest value on the silent side, without FA", "scale", lambda record: float("nan"))
+DEGENERATE = Quantity("degenerate", "nearest value on the firing side", "scale", lambda record: float("nan"))
+
+
+@experiment("threshold_sensitivity", number=12, question="Do the verdicts depend on where the limits sit?")
+def threshold_sensitivity(book: Book) -> Iterator[Line]:
+    """The gap that each limit sits in, then the verdicts under every other limit."""
+    for code in ("D1", "D2"):
+        yield from _gap(book, code)
+    usual = _verdicts(book.table("threshold_sensitivity"))
+    keys = [seed.key for row in book.table("threshold_sensitivity") for seed in row.seeds if row.spec.control == "none"]
+    for code, grid in GRIDS.items():
+        for limit in grid:
+            moved = audit_table(book.plan("threshold_sensitivity"), book.store, limits={code: limit})
+            other = {name: text for name, text in _verdicts(moved).items() if text != usual[name]}
+            told = ", ".join(f"{name}: {text}" for name, text in other.items()) or "none"
+            values = [float(len(other))] if usual else []
+            yield computed("threshold_sensitivity", f"{code} at {limit:g}", CHANGED, values, keys, texts=(told,))
+
+
+def _verdicts(rows: list[AuditRow]) -> dict[str, str]:
+    return {row.spec.method: str(row.verdict) for row in rows if row.verdict is not None}
+
+
+def _gap(book: Book, code: str) -> Iterator[Line]:
+    """How far a limit could move before any run of the published methods changed sides."""
+    sides: dict[Status, list[tuple[float, str]]] = {Status.PASS: [], Status.FIRES: []}
+    for row in book.table("threshold_sensitivity"):
+        for seed in row.seeds if row.spec.control == "none" and row.spec.method in JUDGED else ():
+            finding = seed.findings.get(code)
+            if finding is not None and finding.status in sides and finding.value is not None:
+                sides[finding.status].append((finding.value, seed.key))
+    silent, firing = (max, min) if code == "D1" else (min, max)
+    for quantity, status, nearest in ((HEALTHY, Status.PASS, silent), (DEGENERATE, Status.FIRES, firing)):
+        found = [nearest(sides[status])] if sides[status] else []
+        yield computed(
+            "threshold_sensitivity", code, quantity, [value for value, _ in found], [key for _, key in found]
+        )

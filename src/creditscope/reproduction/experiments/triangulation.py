@@ -1,0 +1,43 @@
+"""Experiment 14: functional triangulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from creditscope.reproduction.book import Book, Where
+from creditscope.reproduction.experiments import experiment
+from creditscope.reproduction.experiments.penalty import penalised
+from creditscope.reproduction.quantities import (
+    BLOCK_DRIFT,
+    DEEP_GAMMA,
+    EMBED_DRIFT,
+    LOSS_DROP,
+    NUDGE,
+    NUDGE_ABSOLUTE,
+    RHO,
+    RHO_ABSOLUTE,
+    RHO_ABSOLUTE_BP,
+)
+from creditscope.reproduction.sheet import Line, lines
+
+FUNCTION = (
+    DEEP_GAMMA,
+    RHO,
+    RHO_ABSOLUTE,
+    RHO_ABSOLUTE_BP,
+    NUDGE,
+    NUDGE_ABSOLUTE,
+    LOSS_DROP,
+    BLOCK_DRIFT,
+    EMBED_DRIFT,
+)
+
+
+@experiment("triangulation", number=14, question="Does alignment go with what it should stand for?")
+def triangulation(book: Book) -> Iterator[Line]:
+    """Every method under the penalty, then DFA over λ."""
+    rows = [(method, 1e-2) for method in ("bp", "fa", "dfa", "state_bridge", "credit_bridge")]
+    rows += [("dfa", strength) for strength in (0.0, 1e-4, 1e-1)]
+    for method, strength in rows:
+        where: Where = {"method": method, "penalty": strength}
+        yield from lines(book, "triangulation", penalised(method, strength), where, FUNCTION)

@@ -1,0 +1,50 @@
+"""What was published?  Every figure is in `published.json` beside this file, and nowhere else."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from pydantic import Field
+
+from creditscope.records import Record
+
+
+class Figure(Record):
+    """One published figure.
+
+    mean, std    over `seeds` seeds; std is None where none was printed
+    values       one per seed
+    low, high    a printed range
+    never        an event that was reported not to happen
+    flags        the flags of a verdict
+    """
+
+    mean: float | None = None
+    std: float | None = None
+    seeds: int = 3
+    values: tuple[float, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    never: bool = False
+    flags: tuple[str, ...] | None = None
+    note: str = ""
+
+
+Figures = dict[str, dict[str, Figure]]  # by row, then by quantity
+
+
+class Published(Record):
+    """The whole data file."""
+
+    about: str
+    source: str
+    settings: dict[str, str]
+    figures: dict[str, Figures] = Field(default_factory=dict)
+
+
+@cache
+def published() -> Published:
+    """The published figures."""
+    text = files("creditscope.reproduction").joinpath("published.json").read_text(encoding="utf-8")
+    return Published.model_validate_json(text)

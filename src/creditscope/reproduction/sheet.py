@@ -1,0 +1,135 @@
+"""What is a table of a reproduction?  Rows of ours beside the published, each number with the keys of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from creditscope.records import Record
+from creditscope.reproduction.book import Book, Where
+from creditscope.reproduction.comparison import Compared, Kind, Outcome, compare, compare_flags
+from creditscope.reproduction.published import Figure, published
+from creditscope.reproduction.quantities import Quantity
+from creditscope.verdict import Finding, Status
+
+
+class Line(Record):
+    """One number of a table: ours, one value per seed, the published one, and whether they agree."""
+
+    row: str
+    quantity: str
+    heading: str
+    kind: Kind
+    values: tuple[float, ...] = ()
+    texts: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    missing: tuple[int, ...] = ()
+    published: Figure | None = None
+    outcome: Outcome
+    difference: float | None = None
+    errors: float | None = None
+    note: str = ""
+
+
+class Sheet(Record):
+    """The table of one experiment under one budget; `settings` says what ours and theirs were trained with."""
+
+    schema_version: int = 1
+    experiment: str
+    number: int
+    title: str
+    budget: str
+    ours: str
+    theirs: str
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+
+
+def figure(experiment: str, row: str, quantity: str) -> Figure | None:
+    """A published figure, if there is one."""
+    return published().figures.get(experiment, {}).get(row, {}).get(quantity)
+
+
+def lines(
+    book: Book, experiment: str, row: str, where: Where, quantities: Sequence[Quantity], *, study: str = ""
+) -> list[Line]:
+    """One line for every quantity of the runs with these settings."""
+    found = book.find(study or experiment, where)
+    made = []
+    for quantity in quantities:
+        values = tuple(quantity.read(record) for record in found.records.values())
+        shown = figure(experiment, row, quantity.name)
+        made.append(
+            line(row, quantity, compare(values, shown, quantity.kind), shown).model_copy(
+                update={
+                    "values": values,
+                    "keys": tuple(found.records),
+                    "seeds": tuple(found.specs[key].seed for key in found.records),
+                    "missing": found.missing,
+                }
+            )
+        )
+    return made
+
+
+def line(row: str, quantity: Quantity, compared: Compared, shown: Figure | None) -> Line:
+    """A line without its numbers."""
+    return Line(
+        row=row,
+        quantity=quantity.name,
+        heading=quantity.heading,
+        kind=quantity.kind,
+        published=shown,
+        outcome=compared.outcome,
+        difference=compared.difference,
+        errors=compared.errors,
+        note="; ".join(text for text in (compared.note, shown.note if shown is not None else "") if text),
+    )
+
+
+FLAGS = Quantity("flags", "flags (a), (b), (d)", "flags", lambda record: float("nan"))
+LETTERS = {"D0": "non-finite", "D1": "(a)", "D2": "(b)", "D3": "(d)"}  # (c), drift, has a line of its own
+
+
+def flag_line(book: Book, experiment: str, row: str, where: Where) -> Line:
+    """The published flags per seed, from each seed's findings."""
+    found = book.audited(experiment, where)
+    seeds = found.seeds if found is not None else ()
+    flags = [tuple(letter for code, letter in LETTERS.items() if _fires(seed.findings.get(code))) for seed in seeds]
+    shown = figure(experiment, row, "flags")
+    made = line(row, FLAGS, compare_flags(flags, shown), shown)
+    return made.model_copy(
+        update={
+            "texts": tuple(" ".join(one) or "none" for one in flags),
+            "keys": tuple(seed.key for seed in seeds),
+            "seeds": tuple(seed.seed for seed in seeds),
+            "missing": found.missing if found is not None else (),
+        }
+    )
+
+
+def _fires(finding: Finding | None) -> bool:
+    return finding is not None and finding.status is Status.FIRES
+
+
+def computed(
+    experiment: str,
+    row: str,
+    quantity: Quantity,
+    values: Sequence[float],
+    keys: Sequence[str],
+    *,
+    seeds: tuple[int, ...] = (),
+    texts: tuple[str, ...] = (),
+    note: str = "",
+) -> Line:
+    """A line that was computed from several runs at once; `texts` alone have nothing published to be held against."""
+    shown = figure(experiment, row, quantity.name)
+    compared = compare(values, shown, quantity.kind)
+    if texts and not values and shown is None:
+        compared = Compared(Outcome.NOT_PUBLISHED)
+    made = line(row, quantity, compared, shown)
+    notes = "; ".join(part for part in (made.note, note) if part)
+    return made.model_copy(
+        update={"values": tuple(values), "keys": tuple(keys), "seeds": seeds, "texts": texts, "note": notes}
+    )

@@ -1,0 +1,43 @@
+"""Which way of reporting would have walked a network back?  Seven ways, each a question to one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from creditscope.intervals import wilson_interval
+from creditscope.records import RunRecord
+from creditscope.study.tables import SeedRow
+from creditscope.verdict import Status
+
+CHANCE = 0.1  # ten classes
+Strategy = Callable[[SeedRow, RunRecord], bool]
+
+
+def at_chance(seed: SeedRow, record: RunRecord) -> bool:
+    """Whether the accuracy is not above chance."""
+    return wilson_interval(record.accuracy, record.test_images)[0] <= CHANCE
+
+
+def unaligned(seed: SeedRow, record: RunRecord) -> bool:
+    """Whether accuracy or Γ as usually reported gives cause for doubt: at chance, or no positive alignment."""
+    found = record.report.measures.get("gamma_clamped_mean") if record.report is not None else None
+    return at_chance(seed, record) or (found is not None and not found.value > 0)
+
+
+def _with(*codes: str) -> Strategy:
+    def walks_back(seed: SeedRow, record: RunRecord) -> bool:
+        fires = (seed.findings[code].status is Status.FIRES for code in codes if code in seed.findings)
+        return unaligned(seed, record) or any(fires)
+
+    return walks_back
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "accuracy": at_chance,
+    "accuracy + Γ": unaligned,
+    "+ D1": _with("D1"),
+    "+ D2": _with("D2"),
+    "+ D4": _with("D4"),
+    "+ D3": _with("D3"),
+    "all": _with("D0", "D1", "D2", "D3", "D4"),
+}

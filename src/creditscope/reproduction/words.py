@@ -1,0 +1,81 @@
+"""How is a line of a table written?  Numbers as people read them, the same in text and Markdown."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean, stdev
+
+from creditscope.reproduction.comparison import Kind, Outcome
+from creditscope.reproduction.published import Figure
+from creditscope.reproduction.sheet import Line
+
+
+def ours(line: Line) -> str:
+    """Our numbers: mean ± std and how many seeds; of scales the geometric mean and the range."""
+    if line.texts:
+        told = list(dict.fromkeys(line.texts))
+        shown = told[0] if len(told) == 1 else ", ".join(line.texts)
+        return f"{number(line.values[0], line.kind)}: {shown}" if line.values else shown
+    if not line.values:
+        return "-"
+    if any(not math.isfinite(value) for value in line.values):
+        return ", ".join(number(value, line.kind) for value in line.values)
+    if len(line.values) == 1:
+        return number(line.values[0], line.kind)
+    if line.kind == "scale" and min(line.values) > 0:
+        centre = math.exp(fmean(math.log(value) for value in line.values))
+        ends = " to ".join(number(end, line.kind) for end in (min(line.values), max(line.values)))
+        return f"{number(centre, line.kind)} ({ends})"
+    if line.kind == "count":
+        return ", ".join(number(value, line.kind) for value in line.values)
+    spread = number(stdev(line.values), line.kind, sign=False).removesuffix(" %")
+    return f"{number(fmean(line.values), line.kind)} ± {spread} ({len(line.values)} seeds)"
+
+
+def theirs(figure: Figure | None, kind: Kind) -> str:
+    """A published figure."""
+    if figure is None:
+        return "-"
+    if figure.never:
+        return "never"
+    if figure.flags is not None:
+        return " ".join(figure.flags) or "none"
+    if figure.values:
+        return ", ".join(number(value, kind) for value in figure.values)
+    if figure.low is not None and figure.high is not None:
+        ends = (number(figure.low, kind), number(figure.high, kind))
+        return f"at most {ends[1]}" if figure.low == 0 else f"{ends[0]} to {ends[1]}"
+    spread = "" if figure.std is None else f" ± {number(figure.std, kind, sign=False).removesuffix(' %')}"
+    return "-" if figure.mean is None else number(figure.mean, kind) + spread
+
+
+def difference(line: Line) -> str:
+    """Ours minus published, and in standard errors where a spread is known."""
+    if line.difference is None or not math.isfinite(line.difference):
+        return ""
+    size = {"share": f"{100 * line.difference:+.1f} pp", "scale": f"{line.difference:+.2f} decades"}
+    shown = size.get(line.kind, f"{line.difference:+.3g}")
+    return shown if line.errors is None else f"{shown}, {line.errors:+.1f} s.e."
+
+
+def number(value: float, kind: Kind, *, sign: bool = True) -> str:
+    """One number of a kind."""
+    if math.isnan(value):
+        return "undefined"
+    if math.isinf(value):
+        return "never"
+    if kind == "share":
+        return f"{100 * value:.1f} %"
+    if kind == "points":
+        return f"{value:+.1f}" if sign else f"{value:.1f}"
+    if kind == "count":
+        return f"{value:.3g}"
+    if kind == "cosine" and abs(value) >= 1e-3:
+        return f"{value:+.3f}" if sign else f"{value:.3f}"
+    return f"{value:.2g}" if value and not 1e-2 <= abs(value) < 1e4 else f"{value:.3g}"
+
+
+def counted(lines: tuple[Line, ...]) -> str:
+    """How many lines end how."""
+    found = {outcome: sum(line.outcome is outcome for line in lines) for outcome in Outcome}
+    return ", ".join(f"{count} {outcome}" for outcome, count in found.items() if count)
