@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from creditscope import Report, audit
+from creditscope.auditing import bad_weights
 from creditscope.batch import Batch
 from creditscope.errors import (
     CreditscopeError,
@@ -141,6 +142,20 @@ def test_one_number_that_is_not_finite_fails_a_network_without_a_crash(where: st
     assert Report.parse(report.to_json()).to_json() == report.to_json()
     for protocol in ("four", "april"):
         assert "non-finite" in str(audit(model, given, accuracy=0.9, control_accuracy=0.1, protocol=protocol).verdict)
+
+
+def test_weights_that_are_not_finite_are_counted_in_any_precision_and_large_ones_are_not() -> None:
+    model = nn.Module()
+    model.wide = nn.Parameter(torch.full((3, 3), 1e300, dtype=torch.float64))
+    model.single = nn.Parameter(torch.full((4,), 3e38))  # finite, but not its sum
+    model.register_buffer("coarse", torch.ones(5, dtype=torch.bfloat16))
+    model.register_buffer("whole", torch.ones(2).long())
+    assert bad_weights(model) == 0
+    with torch.no_grad():
+        model.wide[1] = torch.inf
+        model.coarse[0] = torch.nan
+    assert bad_weights(model) == 4
+    assert bad_weights(nn.Module()) == 0
 
 
 def test_a_diverged_network_never_passes_whatever_else_is_known() -> None:
@@ -607,9 +622,10 @@ def test_a_model_with_a_backward_of_its_own_or_with_noise_is_refused() -> None:
     given = batches(2, 16)
     assert "promises" in message(NotTheGradient, stages().__class__(layer=Lying), given, blocks="layers")
     audit(stages().__class__(layer=Lying), given, blocks="layers", check_gradient=False)
-    assert "two different logits" in message(
-        NotDeterministic, stages().__class__(layer=Restless), given, blocks="layers"
-    )
+    for checked in (True, False):
+        assert "two different logits" in message(
+            NotDeterministic, stages().__class__(layer=Restless), given, blocks="layers", check_gradient=checked
+        )
 
 
 def test_a_convolutional_stream_whose_resolution_changes_can_be_read_at_all_positions_or_says_why_not() -> None:

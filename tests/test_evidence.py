@@ -92,6 +92,47 @@ def test_no_norm_overflows_or_underflows_and_nothing_small_is_called_zero(scale:
     assert ours == pytest.approx(theirs, rel=1e-4)
 
 
+def slow_norms(vectors: Tensor) -> Tensor:
+    """One sample at a time, in float64."""
+    return torch.stack([vector.double().square().sum().sqrt() for vector in vectors])
+
+
+@given(st.lists(st.sampled_from([1e-25, 1.0, 1e25]), min_size=1, max_size=5), st.booleans())
+def test_norms_are_exact_whatever_scales_came_before(scales: list[float], states: bool) -> None:
+    parts = [images(1 + 300 * (i == 3), seed=i, shape=(WIDTH,)).inputs * scale for i, scale in enumerate(scales)]
+    book = ledger()
+    for part in parts:
+        book.add(trace_of(torch.ones_like(part), part) if states else trace_of(part))
+    found = book.evidence()
+    scaled, ones = (found.hidden_norms, found.gradient_norms)[:: 1 if states else -1]
+    torch.testing.assert_close(scaled[1], slow_norms(torch.cat(parts)), rtol=1e-6, atol=0.0)
+    torch.testing.assert_close(ones, torch.full_like(ones, WIDTH**0.5), rtol=1e-6, atol=0.0)
+    assert found.non_finite == {"states": 0, "gradients": 0, "logits": 0}
+
+
+@given(st.integers(2, 60), st.lists(st.integers(1, 5), min_size=1, max_size=4))
+def test_directions_of_many_groups_and_layers_of_any_width_are_sums_of_unit_vectors(
+    groups: int, widths: list[int]
+) -> None:
+    layers = [images(8 * groups, seed=i, shape=(width,)).inputs + 0.1 for i, width in enumerate(widths)]
+    layers[0][:8] = 0.0
+    book = ledger()
+    for parts in zip(*(layer.split(8) for layer in layers), strict=True):
+        like = trace_of(torch.ones(8, 2))
+        book.add(Trace(parts, parts, like.error, like.logits, like.labels, like.losses))
+    book._groups = type(book._groups)(8)  # as few as a test can afford
+    for parts in zip(*(layer.split(5) for layer in layers), strict=True):
+        book._groups.add(list(parts))
+    found = book.evidence().directions
+    assert found is not None
+    assert found.groups == groups
+    assert found.vanished == (1, *[0] * (len(widths) - 1))
+    for layer, total in zip(layers, found.sums, strict=True):
+        means = [group.double().mean(0) for group in layer.split(8)]
+        units = [mean / mean.norm() for mean in means if mean.any()]
+        torch.testing.assert_close(total, torch.stack(units).sum(0), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["states", "gradients", "logits"])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_every_number_that_is_not_finite_is_counted_once_per_layer(kind: str, bad: float) -> None:

@@ -29,6 +29,7 @@ from creditscope.batch import Batch
 from creditscope.errors import NotDeterministic, NotTheGradient
 from creditscope.guards import (
     PROBE_IMAGES,
+    answers,
     as_float64,
     check_deterministic,
     check_gradient,
@@ -176,6 +177,39 @@ def test_dropout_that_is_always_on_is_refused() -> None:
     assert message.startswith("Branches gave the same images two different logits in evaluation mode, up to ")
     assert "Medians and gradients would depend on the draw." in message
     assert message.endswith("Is dropout or noise applied regardless of .training?")
+
+
+def test_the_answers_within_a_larger_batch_are_the_second_ones() -> None:
+    model = network().eval()
+    stream, few = find_stream(model), first_images(BATCH, 3)
+    asked: list[int] = []
+    model.register_forward_pre_hook(lambda module, args: asked.append(1))
+    model.embed.register_forward_pre_hook(lambda module, args: asked.append(1))
+    first = answers(stream, few)
+    passes = len(asked)
+    assert torch.equal(check_deterministic(stream, few, first, model(BATCH.inputs)[:3]), first)
+    del asked[passes:]
+    check_deterministic(stream, few, first)
+    assert len(asked) == 2 * passes
+
+
+def test_dropout_shows_within_a_larger_batch_too() -> None:
+    model = Branches(layer=AlwaysDropping).eval()
+    stream, few = find_stream(model, "layers"), first_images(BATCH, 3)
+    with undisturbed(model), pytest.raises(NotDeterministic):
+        check_deterministic(stream, few, answers(stream, few), answers(stream, BATCH)[:3])
+
+
+def test_a_network_whose_answers_depend_on_the_other_images_is_deterministic_all_the_same() -> None:
+    class Centred(nn.Module):
+        def forward(self, h: Tensor) -> Tensor:
+            return h - h.mean(0)
+
+    model = Branches(layer=Centred).eval()
+    stream, few = find_stream(model, "layers"), first_images(BATCH, 3)
+    first, within = answers(stream, few), answers(stream, BATCH)[:3]
+    assert not torch.allclose(first, within, rtol=1e-3, atol=1e-5)
+    assert torch.equal(check_deterministic(stream, few, first, within), first)
 
 
 def test_dropout_that_listens_is_not() -> None:

@@ -150,6 +150,18 @@ def test_batches_that_differ_only_between_the_sampled_numbers_are_two() -> None:
     assert len(taken([(padded[0], labels), (padded[1], labels)])) == 2
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("count", [3, 40, 300])
+def test_of_large_batches_all_are_told_apart_and_none_comes_twice(dtype: torch.dtype, count: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    several = [(100 * torch.rand(count, 3, 40, 40, generator=generator)).to(dtype) for _ in range(5)]
+    labels = torch.zeros(count).long()
+    assert len(taken([(x, labels) for x in several])) == 5
+    for again in (several[2].clone(), several[2].contiguous(memory_format=torch.channels_last)):
+        with pytest.raises(InvalidInput, match="Batches 2 and 5 hold the same samples"):
+            taken([(x, labels) for x in (*several, again)])
+
+
 def test_batches_that_differ_only_in_labels_or_in_a_later_tensor_are_two() -> None:
     x, y = images(4)
     assert len(taken([(x, y), (x, (y + 1) % CLASSES)])) == 2

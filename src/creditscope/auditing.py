@@ -21,12 +21,13 @@ from creditscope import __version__
 from creditscope.adapters import Read, Stream
 from creditscope.batch import Batch
 from creditscope.credit_measures import credit_measures
-from creditscope.diagnostics import diagnostics, examine, examine_all
+from creditscope.diagnostics import diagnostics, examine_all
 from creditscope.diagnostics.reference import reference_gain
 from creditscope.errors import InvalidInput, UnknownName
-from creditscope.evidence import Evidence, Ledger, non_finite
-from creditscope.guards import PROBE_IMAGES, check_deterministic, check_gradient, first_images, undisturbed
+from creditscope.evidence import Evidence, Ledger
+from creditscope.guards import PROBE_IMAGES, answers, check_deterministic, check_gradient, first_images, undisturbed
 from creditscope.incoming import check_labels, checked_accuracies, checked_batches
+from creditscope.norms import non_finite
 from creditscope.probes.label_leak import Answers
 from creditscope.probes.probing import Probing
 from creditscope.probes.source import CreditFunction
@@ -130,16 +131,19 @@ def traces(
             few = first_images(batch, PROBE_IMAGES)
             with explained(stream.model, batch):
                 stream.settle(few.inputs)
-                classes = check_deterministic(stream, few).shape[-1]
-            guards.update(stream.checks() | {"deterministic": "passed"})
+                shown = answers(stream, few)
+                if gradient_check:
+                    check_deterministic(stream, few, shown)
+            classes = shown.shape[-1]
         if loss_fn is None:
             check_labels(batch, classes, index)
-        if index == 0:
-            with explained(stream.model, batch):
-                checked = check_gradient(stream, few, loss_fn or cross_entropy) if gradient_check else "switched off"
-            guards["gradient"] = checked
         with explained(stream.model, batch):
+            checked = check_gradient(stream, few, loss_fn or cross_entropy) if gradient_check and index == 0 else ""
             trace = capture(stream, batch, loss_fn or cross_entropy)
+            if index == 0 and not gradient_check:
+                check_deterministic(stream, few, shown, trace.logits[: len(few.labels)])
+        if index == 0:
+            guards.update(stream.checks() | {"deterministic": "passed", "gradient": checked or "switched off"})
         beside(batch, trace)
         yield trace
         del batch, trace
@@ -149,14 +153,16 @@ def traces(
 def _examined(
     evidence: Evidence, variants: Mapping[str, str], limits: Mapping[str, float]
 ) -> tuple[Evidence, dict[str, Finding]]:
-    """The findings, once it is known whether the reference has collapsed: that gates the cosines with it."""
-    reference = examine(diagnostics[variants.get("D2", "D2")], evidence, limits.get("D2"))
-    collapsed = reference.status is Status.FIRES and reference.cause == "collapsed"
-    evidence = replace(evidence, collapsed=collapsed)
+    """The findings; where the reference has collapsed, once more: that gates the cosines with it."""
     credit = evidence.credit
     if credit is not None and credit.backprop is not None and credit.backprop.precision == "single":
         variants = {**variants, "D9": "D9:single"}
-    return evidence, examine_all(evidence, variants, limits)
+    findings = examine_all(evidence, variants, limits)
+    reference = findings["D2"]
+    if reference.status is Status.FIRES and reference.cause == "collapsed":
+        evidence = replace(evidence, collapsed=True)
+        findings = examine_all(evidence, variants, limits)
+    return evidence, findings
 
 
 @contextmanager
@@ -188,9 +194,13 @@ def checked_limits(thresholds: Mapping[str, float] | None) -> dict[str, float]:
 
 
 def bad_weights(model: nn.Module) -> int:
-    """Non-finite numbers in parameters and buffers; a finite sum settles it without counting."""
+    """Non-finite numbers in parameters and buffers; where all sums are finite, one look settles it without counting."""
     tensors = [tensor.detach() for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
-    return sum(int(non_finite(tensor)) for tensor in tensors if not bool(tensor.sum().isfinite()))
+    if not tensors:
+        return 0
+    anchor = tensors[0].device
+    sums = [tensor.sum() if tensor.device == anchor else tensor.sum().to(anchor) for tensor in tensors]
+    return 0 if bool(torch.stack(sums).isfinite().all()) else sum(int(non_finite(tensor)) for tensor in tensors)
 
 
 def _measures(evidence: Evidence) -> dict[str, Measurement]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch import Tensor
 
 from creditscope.adapters import Stream
 from creditscope.credit_evidence import CreditEvidence, LabelLeak, Layers
-from creditscope.errors import InvalidInput
+from creditscope.norms import error_norms, non_finite, norm_rows, norms_of, ordinary
+from creditscope.norms import norm_table as norm_table
 from creditscope.trace import Trace
 from creditscope.verdict import NO_CREDIT
 
-SAFE = (1e-15, 1e15)  # norms whose float32 squares are exact enough
+WAITING = 16  # groups whose directions are taken at once
 GROUP = 128  # images whose mean gradient makes one direction of D4; also the batch size of the published floor
 
 
@@ -57,7 +60,7 @@ class Ledger:
 
     def __init__(self, stream: Stream) -> None:
         self._read = stream.vectors
-        self._hidden, self._gradient, self._error = _Columns(), _Columns(), _Columns()
+        self._norms, self._error = _Columns(), _Columns()  # of h_0..h_L and g_0..g_L; of the error
         self._bad: dict[str, Tensor | int] = {}
         self._correct: Tensor | int = 0
         self._groups = _Grouped(GROUP)
@@ -68,30 +71,36 @@ class Ledger:
 
     def add(self, trace: Trace) -> None:
         """Reduce one batch to what the diagnostics need."""
+        hiddens = [self._read(state) for state in trace.hiddens]
         gradients = [self._read(gradient) for gradient in trace.gradients]
-        hidden = self._hidden.add(norm_table([self._read(state) for state in trace.hiddens]))
-        gradient = self._gradient.add(norm_table(gradients))
-        self._error.add(_error_norms(trace.error, rows=gradient.shape[1])[None])
-        self._count("states", trace.hiddens, hidden)
-        self._count("gradients", trace.gradients, gradient)
-        self._count("logits", (trace.logits,), trace.logits.sum(-1))
+        rows = [*norm_rows(hiddens), *norm_rows(gradients)]
+        self._error.add([error_norms(trace.error, rows=len(rows[0]))])
+        norms, depth = self._norms.add(rows), len(hiddens)
+        fine = ordinary(norms)
+        self._count("states", trace.hiddens, fine or self._mended(0, norms[:depth], hiddens))
+        self._count("gradients", trace.gradients, fine or self._mended(depth, norms[depth:], gradients))
+        logits = trace.logits
+        clean = logits.device.type == "cpu" and math.isfinite(logits.sum().item())
+        self._bad["logits"] = self._bad.get("logits", 0) + (0 if clean else non_finite(logits))
         self._groups.add(gradients)
         if self._groups.count < 2:
             self._whole.add(gradients)
-        guess = trace.logits.argmax(-1)
+        guess = logits.argmax(-1)
         if guess.shape == trace.labels.shape and not trace.labels.is_floating_point():
-            self._correct = self._correct + (guess == trace.labels).sum()
+            correct = (guess == trace.labels).sum()
+            self._correct = self._correct + (int(correct) if correct.device.type == "cpu" else correct)
             self.predictions += int((trace.labels >= 0).sum()) if trace.labels.dim() > 1 else len(trace.labels)
-        self.images += len(trace.logits)
+        self.images += len(logits)
         self.batches += 1
 
     def evidence(self) -> Evidence:
         """The norms and sums, on the CPU."""
+        hidden, gradient = self._norms.table(2).chunk(2)
         return Evidence(
-            hidden_norms=self._hidden.table(),
-            gradient_norms=self._gradient.table(),
-            error_norms=self._error.table()[0],
-            directions=self._directions(),
+            hidden_norms=hidden,
+            gradient_norms=gradient,
+            error_norms=self._error.table(1)[0],
+            directions=self._groups.directions() or self._whole.directions(),
             non_finite={where: int(count) for where, count in self._bad.items()},
             images=self.images,
             batches=self.batches,
@@ -102,15 +111,19 @@ class Ledger:
         """Share of right predictions; None where labels are not classes."""
         return int(self._correct) / self.predictions if self.predictions else None
 
-    def _count(self, where: str, tensors: tuple[Tensor, ...], norms: Tensor) -> None:
-        # A flat state with a finite norm holds finite numbers only. Looking is free on the CPU, elsewhere it waits.
-        flat = all(tensor.dim() == 2 for tensor in tensors)
-        clean = flat and norms.device.type == "cpu" and bool(norms.isfinite().all())
+    def _mended(self, first: int, norms: Tensor, vectors: list[Tensor]) -> bool:
+        """Whether all norms of some layers are finite, once those squared in float32 are exact; False if not looked."""
+        if norms.device.type != "cpu":
+            return False
+        if vectors[0].dtype == torch.float32 and not ordinary(norms):
+            norms = self._norms.put(first, [norms_of(vector) for vector in vectors])
+        return bool(norms.isfinite().all())
+
+    def _count(self, where: str, tensors: tuple[Tensor, ...], finite: bool) -> None:
+        # A flat state with a finite norm holds finite numbers only.
+        clean = finite and all(tensor.dim() == 2 for tensor in tensors)
         bad = 0 if clean else torch.stack([non_finite(tensor) for tensor in tensors]).sum()
         self._bad[where] = self._bad.get(where, 0) + bad
-
-    def _directions(self) -> Directions | None:
-        return self._groups.directions() or self._whole.directions()
 
 
 class _Columns:
@@ -118,110 +131,89 @@ class _Columns:
 
     def __init__(self) -> None:
         self._room: Tensor | None = None
-        self._used = 0
+        self._used = self._last = 0
 
-    def add(self, columns: Tensor) -> Tensor:
-        """Append, and hand back what was appended."""
-        wanted = self._used + columns.shape[1]
+    def add(self, rows: list[Tensor]) -> Tensor:
+        """Append columns, given row by row, and hand them back."""
+        wanted = self._used + len(rows[0])
         if self._room is None or wanted > self._room.shape[1]:
-            room = columns.new_empty(len(columns), max(1024, wanted + wanted // 4))
+            room = rows[0].new_empty(len(rows), max(1024, wanted + wanted // 4))
             if self._room is not None:
+                room = room.to(self._room.dtype)
                 room[:, : self._used] = self._room[:, : self._used]
             self._room = room
-        self._room[:, self._used : wanted] = columns
-        self._used = wanted
-        return columns
+        self._used, self._last = wanted, self._used
+        return torch.stack(rows, out=self._room[:, self._last : wanted])
 
-    def table(self) -> Tensor:
-        """All columns, on the CPU."""
+    def put(self, first: int, rows: list[Tensor]) -> Tensor:
+        """Exchange some rows of the columns that came last for float64 ones: all are in float64 from now on."""
         if self._room is None:
-            return torch.zeros(1, 0, dtype=torch.float64)
-        return self._room[:, : self._used].cpu()
+            return torch.stack(rows)
+        self._room = self._room.double()
+        return torch.stack(rows, out=self._room[first : first + len(rows), self._last : self._used])
+
+    def table(self, rows: int) -> Tensor:
+        """All columns in float64 on the CPU; `rows` of nothing if there are none."""
+        if self._room is None:
+            return torch.zeros(rows, 0, dtype=torch.float64)
+        return self._room[:, : self._used].cpu().double()
 
 
 class _Grouped:
     """Unit directions of the mean gradient over `size` consecutive images (None: over each batch), summed.
 
-    All layers lie one after the other in one vector: a few operations serve them all.
+    All layers lie one after the other in one vector, and full groups wait until there are several: a few operations
+    serve them all.
     """
 
     def __init__(self, size: int | None) -> None:
         self._size = size
-        self._filled = 0
-        self._partial: Tensor | None = None
-        self._sums: Tensor | None = None
-        self._zeros: Tensor | None = None
         self._widths: list[int] = []
-        self._layer = torch.zeros(0)
+        self._waiting = torch.zeros(0)  # (WAITING, all features): a group's gradients summed, the last still growing
+        self._full = self._filled = 0  # groups that wait; images in the next one
+        self._sums = self._zeros = torch.zeros(0)
         self.count = 0
 
     def add(self, gradients: list[Tensor]) -> None:
         if not self._widths:
             self._widths = [gradient.shape[-1] for gradient in gradients]
-            layers = torch.arange(len(gradients), device=gradients[0].device)
-            self._layer = layers.repeat_interleave(torch.tensor(self._widths, device=layers.device))
+            self._waiting = gradients[0].new_zeros(WAITING, sum(self._widths), dtype=torch.float64)
+            self._sums, self._zeros = self._waiting[0].clone(), self._waiting[0, : len(gradients)].long()
         start, images = 0, len(gradients[0])
         while start < images:
-            room = images if self._size is None else self._size - self._filled
-            stop = min(images, start + room)
-            sums = torch.cat([_sum(gradient[start:stop]) for gradient in gradients]).double()
-            self._partial = sums if self._partial is None else self._partial + sums
+            stop = images if self._size is None else min(images, start + self._size - self._filled)
+            part = gradients if stop - start == images else [gradient[start:stop] for gradient in gradients]
+            self._waiting[self._full].add_(torch.cat([_sum(gradient) for gradient in part]))
             self._filled += stop - start
             if self._size is None or self._filled == self._size:
-                self._close(self._partial)
+                self._close()
             start = stop
 
-    def _close(self, total: Tensor) -> None:
-        norms = total.new_zeros(len(self._widths)).index_add_(0, self._layer, total.square()).sqrt()
-        scale = norms[self._layer]
-        units, zeros = torch.where(scale > 0, total / scale, total), (norms == 0).long()
-        self._sums = units if self._sums is None else self._sums + units
-        self._zeros = zeros if self._zeros is None else self._zeros + zeros
-        self._partial, self._filled = None, 0
-        self.count += 1
+    def _close(self) -> None:
+        self._full, self._filled, self.count = self._full + 1, 0, self.count + 1
+        if self._full == WAITING:
+            self._sums, self._zeros = self._summed()
+            self._waiting.zero_()
+            self._full = 0
+
+    def _summed(self) -> tuple[Tensor, Tensor]:
+        """Σ of the unit directions so far, and per layer how many groups have none."""
+        waiting = self._waiting[: self._full]
+        units, zeros, start = [], [], 0
+        for width, layers in ((width, len(list(run))) for width, run in groupby(self._widths)):
+            totals = waiting[:, start : start + layers * width].reshape(-1, layers, width)
+            norms = torch.linalg.vector_norm(totals, dim=2, keepdim=True)
+            gone = norms == 0
+            units.append((totals / (norms + gone)).sum(0).flatten())
+            zeros.append(gone.sum((0, 2)))
+            start += layers * width
+        return self._sums + torch.cat(units), self._zeros + torch.cat(zeros)
 
     def directions(self) -> Directions | None:
-        if self._sums is None or self._zeros is None or self.count < 2:
+        if self.count < 2:
             return None
-        return Directions(
-            tuple(torch.split(self._sums.cpu(), self._widths)), self.count, tuple(self._zeros.tolist()), self._size
-        )
-
-
-def non_finite(tensor: Tensor) -> Tensor:
-    """How many numbers are NaN or infinite: x - x is 0 for a finite number and NaN, which counts, for any other."""
-    return torch.count_nonzero(tensor - tensor)
-
-
-def norm_table(vectors: list[Tensor]) -> Tensor:
-    """Norms of all layers, (layers, rows) in float64.
-
-    On the CPU, where looking is free, float32 numbers are squared in float32 unless that would over- or underflow.
-    """
-    positions = [vector.shape[1:-1].numel() for vector in vectors]
-    if len(set(positions)) > 1:
-        raise InvalidInput(
-            f"With read='all' the states have {', '.join(map(str, positions))} positions a sample.\n"
-            "A median over positions would weigh the layers differently. Use read='mean' or 'auto'."
-        )
-    if vectors[0].device.type == "cpu" and vectors[0].dtype == torch.float32:
-        quick = torch.stack([torch.linalg.vector_norm(vector, dim=-1).flatten() for vector in vectors])
-        low, high = quick.aminmax()
-        if SAFE[0] < low.item() and high.item() < SAFE[1]:
-            return quick.double()
-    return torch.stack([_norms(vector) for vector in vectors])
-
-
-def _norms(vectors: Tensor) -> Tensor:
-    """‖·‖₂ along the features in float64, where no float32 number squared over- or underflows; one per row."""
-    norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float64)
-    return norms.flatten()
-
-
-def _error_norms(error: Tensor, rows: int) -> Tensor:
-    """‖∂ℓ/∂logits‖ of the sample (or position) behind each row of the gradient norms."""
-    norms = _norms(error) if error.dim() == 2 or error[..., 0].numel() == rows else _norms(error.flatten(1))
-    return norms.repeat_interleave(rows // len(norms))
+        sums, zeros = self._summed()
+        return Directions(tuple(torch.split(sums.cpu(), self._widths)), self.count, tuple(zeros.tolist()), self._size)
 
 
 def _sum(vectors: Tensor) -> Tensor:

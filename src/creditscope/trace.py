@@ -63,7 +63,7 @@ def capture(stream: Stream, batch: Batch, loss_fn: LossFunction = cross_entropy)
 def _derivatives(losses: Tensor, by: dict[str, Tensor], model: str) -> tuple[Tensor, ...]:
     """∂Σℓ/∂ each of the named tensors; one that the losses do not depend on is refused."""
     live = [tensor for tensor in by.values() if tensor.requires_grad and losses.requires_grad]
-    found = torch.autograd.grad(losses.sum(), live, allow_unused=True) if live else ()
+    found = torch.autograd.grad(losses, live, torch.ones_like(losses), allow_unused=True) if live else ()
     known = tuple(gradient for gradient in found if gradient is not None)
     if len(known) < len(by):
         used = {id(tensor) for tensor, gradient in zip(live, found, strict=True) if gradient is not None}

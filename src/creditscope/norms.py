@@ -1,0 +1,59 @@
+"""How long is a vector?  Norms that neither over- nor underflow, and numbers that are none."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from creditscope.errors import InvalidInput
+
+SAFE = (1e-15, 1e15)  # norms whose float32 squares are exact enough
+
+
+def non_finite(tensor: Tensor) -> Tensor:
+    """How many numbers are NaN or infinite: x - x is 0 for a finite number and NaN, which counts, for any other."""
+    return torch.count_nonzero(tensor - tensor)
+
+
+def norm_table(vectors: list[Tensor]) -> Tensor:
+    """Norms of all layers, (layers, rows) in float64.
+
+    On the CPU, where looking is free, float32 numbers are squared in float32 unless that would over- or underflow.
+    """
+    table = torch.stack(norm_rows(vectors))
+    if table.dtype == torch.float32 and not ordinary(table):
+        table = torch.stack([norms_of(vector) for vector in vectors])
+    return table.double()
+
+
+def ordinary(norms: Tensor) -> bool:
+    """Whether all norms are such that the squares behind them are exact enough in float32; False if not looked."""
+    if norms.device.type != "cpu":
+        return False
+    low, high = norms.aminmax()
+    return SAFE[0] < low.item() and high.item() < SAFE[1]
+
+
+def norm_rows(vectors: list[Tensor]) -> list[Tensor]:
+    """Norms, one row per layer: in float32, to be looked at, or in float64."""
+    positions = [vector.shape[1:-1].numel() for vector in vectors]
+    if len(set(positions)) > 1:
+        raise InvalidInput(
+            f"With read='all' the states have {', '.join(map(str, positions))} positions a sample.\n"
+            "A median over positions would weigh the layers differently. Use read='mean' or 'auto'."
+        )
+    if vectors[0].device.type == "cpu" and vectors[0].dtype == torch.float32:
+        return [torch.linalg.vector_norm(vector, dim=-1).flatten() for vector in vectors]
+    return [norms_of(vector) for vector in vectors]
+
+
+def norms_of(vectors: Tensor) -> Tensor:
+    """‖·‖₂ along the features in float64, where no float32 number squared over- or underflows; one per row."""
+    norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float64)
+    return norms.flatten()
+
+
+def error_norms(error: Tensor, rows: int) -> Tensor:
+    """‖∂ℓ/∂logits‖ of the sample (or position) behind each row of the gradient norms."""
+    norms = norms_of(error) if error.dim() == 2 or error[..., 0].numel() == rows else norms_of(error.flatten(1))
+    return norms if len(norms) == rows else norms.repeat_interleave(rows // len(norms))
