@@ -159,18 +159,19 @@ def _told(tensor: Tensor) -> tuple[object, ...]:
     Reading every number would cost as much as the rest of the guards. The runs lie some samples and the golden part of
     one apart: in different samples, and not all in one place, such as the black border of an image.
     """
-    numbers = tensor.numel()
+    kind, shape, numbers = tensor.dtype, tensor.shape, tensor.numel()
     if numbers <= RUNS * RUN:
-        return tensor.dtype, tensor.shape, _bytes(tensor)
-    size = numbers // len(tensor)
-    flat, step = tensor.flatten(), size * (len(tensor) // RUNS) + int(0.618 * size) + 1
-    if flat.device.type != "cpu":
-        return tensor.dtype, tensor.shape, _bytes(flat.unfold(0, RUN, step))
-    width = flat.element_size()
-    array = flat.view(torch.uint8).numpy()  # whose slices cost less than a tensor's
-    runs = [array[start : start + width * RUN].tobytes() for start in range(0, width * numbers, width * step)]
-    return tensor.dtype, tensor.shape, *runs
+        return kind, shape, _array(tensor.cpu()).tobytes()
+    size = numbers // shape[0]
+    step = size * (shape[0] // RUNS) + int(0.618 * size) + 1
+    if tensor.device.type != "cpu":
+        return kind, shape, _array(tensor.flatten().unfold(0, RUN, step).cpu()).tobytes()
+    flat = _array(tensor).reshape(-1)  # whose slices cost less than a tensor's
+    scale = len(flat) // numbers
+    return kind, shape, *[flat[i : i + scale * RUN].tobytes() for i in range(0, len(flat), scale * step)]
 
 
-def _bytes(tensor: Tensor) -> bytes:
-    return tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+def _array(tensor: Tensor) -> Any:
+    """The numbers for numpy, as bytes where it does not know the kind."""
+    known = tensor.dtype in (torch.float32, torch.int64, torch.float64, torch.uint8, torch.float16)
+    return tensor.numpy() if known else tensor.contiguous().view(torch.uint8).numpy()
