@@ -7,21 +7,21 @@ from pathlib import Path
 from creditscope.files import write_text
 from creditscope.reproduction.book import Book
 from creditscope.reproduction.document import document
-from creditscope.reproduction.experiments import in_order, sheet
+from creditscope.reproduction.experiments import sheets
 from creditscope.reproduction.page import markdown
 from creditscope.study.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
+TABLES = ROOT / "results" / "tables"
 
 
 def files() -> dict[Path, str]:
     """Every file with its content."""
     book = Book(Store(ROOT / "nowhere", [ROOT / "results"]))  # the committed records alone
     found = {ROOT / "docs" / "reproduction.md": document(book)}
-    for one in in_order():
-        table = sheet(one.name, book)
-        found[ROOT / "results" / "tables" / f"{one.name}.md"] = markdown(table)
-        found[ROOT / "results" / "tables" / f"{one.name}.json"] = table.model_dump_json(indent=1) + "\n"
+    for table in sheets(book):
+        found[TABLES / f"{table.stem}.md"] = markdown(table)
+        found[TABLES / f"{table.stem}.json"] = table.to_json()
     return found
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,35 +18,54 @@ from creditscope.errors import CreditscopeError, InvalidInput
 
 if TYPE_CHECKING:
     from creditscope.reproduction.book import Book
+    from creditscope.study.store import Store
 
 INTERRUPTED, INCOMPLETE = 130, 1
 Name = Annotated[
     str | None, typer.Argument(metavar="[EXPERIMENT]", help="One of --list; all of them if it is not given.")
 ]
+ListAll = Annotated[bool, typer.Option("--list", help="Every experiment, how far it is, and the time left.")]
 Budget = Annotated[str, typer.Option(metavar="NAME", help="laptop fits two cores, paper is as published.")]
+Folder = Annotated[Path, typer.Option("--store", metavar="FOLDER", help="Where runs are kept.")]
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Committed records; what is there counts as done. `results` if that folder is here.",
+        show_default=False,
+    ),
+]
 Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the tables go, as Markdown and JSON.")]
 Records = Annotated[
-    Path | None, typer.Option("--records", metavar="FOLDER", help="Write the bare records of finished runs too.")
+    Path | None,
+    typer.Option(
+        "--records",
+        metavar="FOLDER",
+        help="Where the records go that the tables link to; `records` beside --out if not given.",
+        show_default=False,
+    ),
 ]
 TablesOnly = Annotated[bool, typer.Option("--tables-only", help="Run nothing; tables from the records that are there.")]
 Html = Annotated[Path | None, typer.Option("--html", metavar="FOLDER", help="Its runs as pages too.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Runs at a time; as many as cores if not given.")]
+DataFolder = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets are kept.")]
+Retry = Annotated[bool, typer.Option("--retry-failed", help="Do failed runs again.")]
 
 
 @command("reproduce")
 def reproduce(
     experiment: Name = None,
-    list_all: Annotated[
-        bool, typer.Option("--list", help="Every experiment, how far it is, and the time left.")
-    ] = False,
+    list_all: ListAll = False,
     budget: Budget = "laptop",
-    store: Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs are kept.")] = Path("runs"),
-    results: Annotated[Path, typer.Option(metavar="FOLDER", help="Committed records count as done.")] = Path("results"),
+    store: Folder = Path("runs"),
+    results: Results = None,
     out: Out = Path("results/tables"),
     records: Records = None,
     tables_only: TablesOnly = False,
     html: Html = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Runs at a time; as many as cores if not given.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets are kept.")] = None,
+    workers: Workers = None,
+    data_dir: DataFolder = None,
+    retry_failed: Retry = False,
 ) -> int:
     """Reproduce a published experiment: run what is not done yet, and write its table.
 
@@ -50,39 +74,49 @@ def reproduce(
 
     Example: `creditscope reproduce fresh_feedback`
     """
-    from creditscope.reproduction.book import Book
+    from creditscope.reproduction.book import LAPTOP, PAPER, Book
     from creditscope.reproduction.experiments import experiments, in_order
-    from creditscope.study.store import Store
 
-    if budget not in ("laptop", "paper"):
-        raise InvalidInput(f"There is no budget called {budget!r}.\nThe experiments have two: laptop and paper.")
-    book = Book(Store(store, [results] if results.is_dir() else []), budget)
+    if budget not in (LAPTOP, PAPER):
+        raise InvalidInput(
+            f"There is no budget called {budget!r}.\nNothing was run. The experiments have two: {LAPTOP} and {PAPER}."
+        )
+    book = Book(_store(store, results), budget)
+    wanted = [experiments[experiment].name] if experiment is not None else [one.name for one in in_order()]
     if list_all:
         from creditscope.reproduction.progress import listing
 
         say(listing(book, width(), workers))
         return 0
-    wanted = [experiments[experiment].name] if experiment is not None else [one.name for one in in_order()]
     complete = True
     for name in wanted:
-        if not tables_only:
-            try:
-                complete &= _run(name, book, workers, data_dir)
-            except KeyboardInterrupt:
-                sys.stderr.write("Stopped. What is done is kept. To go on, run the same command again.\n")
-                return INTERRUPTED
-            except CreditscopeError as error:
-                if experiment is not None:
-                    raise
-                complete = False
-                sys.stderr.write(f"{name} was not run: {error}\n")
-        _write(name, Book(book.store, budget), out, records)
+        try:
+            complete &= tables_only or _run(name, book, workers, data_dir, retry=retry_failed)
+        except KeyboardInterrupt:
+            sys.stderr.write("Stopped. What is done is kept. To go on, run the same command again.\n")
+            return INTERRUPTED
+        except CreditscopeError as error:
+            if experiment is not None:
+                raise
+            complete = False
+            sys.stderr.write(f"{name} was not run: {error}\n")
+        read = book.again()
+        _write(name, read, out, records or out.parent / "records")
         if html is not None:
-            _pages(name, book, html / name)
-    return 0 if complete or tables_only else INCOMPLETE
+            _pages(name, read, html / name)
+    return 0 if complete else INCOMPLETE
 
 
-def _run(name: str, book: Book, workers: int | None, data_dir: Path | None) -> bool:
+def _store(folder: Path, results: Path | None) -> Store:
+    from creditscope.study.store import Store
+
+    if results is not None and not results.is_dir():
+        raise InvalidInput(f"--results {results} is no folder.\nNo record could be read there. Check the path.")
+    layer = results or Path("results")
+    return Store(folder, [layer] if layer.is_dir() else [])
+
+
+def _run(name: str, book: Book, workers: int | None, data_dir: Path | None, *, retry: bool) -> bool:
     """Do the runs that are missing; whether all are there afterwards."""
     from creditscope.datasets import datasets
     from creditscope.study.board import board
@@ -92,19 +126,35 @@ def _run(name: str, book: Book, workers: int | None, data_dir: Path | None) -> b
     from creditscope.study.store import State
 
     runs, kept = book.plan(name), book.store
-    if all(kept.ended(key) is State.DONE for key in runs):
+    if all(kept.ended(key) is State.DONE and not kept.unaudited(key) for key in runs):
         return True
     for data in dict.fromkeys(spec.data for spec in runs.values()):
         datasets[data](data_dir)  # fetched once, before several processes want it
     pattern = Job("", next(iter(runs.values())), data_folder=data_dir)
-    with LocalEngine(workers) as engine, board() as shown:
-        summary = run_study(runs, kept, engine, shown, Wishes(pattern))
+    with _terminated_like_ctrl_c(), LocalEngine(workers) as engine, board() as shown:
+        summary = run_study(runs, kept, engine, shown, Wishes(pattern, retry))
     for key in summary.failed:
         say(f"  failed  {key}  {runs[key].title}: creditscope study show {key} --store {kept.folder}")
+    if summary.failed:
+        say("To do them again, add --retry-failed.")
     return not summary.failed
 
 
-def _write(name: str, book: Book, out: Path, records: Path | None) -> None:
+@contextmanager
+def _terminated_like_ctrl_c() -> Iterator[None]:
+    """SIGTERM stops as Ctrl-C does: what is done is kept."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _write(name: str, book: Book, out: Path, records: Path) -> None:
     """Print the table and write it; numbers of earlier runs are held against the table that was there."""
     from creditscope.files import write_text
     from creditscope.reproduction.changes import changes, read_sheet, told
@@ -113,15 +163,14 @@ def _write(name: str, book: Book, out: Path, records: Path | None) -> None:
     from creditscope.study.export import write_records
 
     made = sheet(name, book)
-    before = read_sheet(out / f"{name}.json")
+    before = read_sheet(out / f"{made.stem}.json")
     say("\n" + text(made, width()))
-    if before is not None and before.budget == made.budget:
-        moved = told(*changes(before, made))
-        say(moved) if moved else None
-    write_text(out / f"{name}.json", made.model_dump_json(indent=1) + "\n")
-    say(f"wrote {write_text(out / f'{name}.md', markdown(made))}")
-    if records is not None:
-        say(f"wrote {write_records(book.plan(name), book.store, records)} records to {records}")
+    if before is not None and (moved := told(*changes(before, made))):
+        say(moved)
+    write_records(book.plan(name), book.store, records)
+    write_text(out / f"{made.stem}.json", made.to_json())
+    folder = Path(os.path.relpath(records, out)).as_posix()
+    say(f"wrote {write_text(out / f'{made.stem}.md', markdown(made, folder))}")
 
 
 def _pages(name: str, book: Book, folder: Path) -> None:

@@ -16,6 +16,7 @@ from creditscope.study.spec import RunSpec
 from creditscope.study.store import Store
 from creditscope.study.tables import AuditRow, audit_table
 
+LAPTOP, PAPER = "laptop", "paper"  # fits two cores; exactly as published
 Where = Mapping[str, Value | Sequence[Value]]
 
 
@@ -42,7 +43,7 @@ class Book:
     """All that tables and claims read: plans by study, records by key; each read once."""
 
     store: Store
-    budget: str = "laptop"
+    budget: str = LAPTOP
     _plans: dict[str, Plan] = field(default_factory=dict)
     _records: dict[str, RunRecord | None] = field(default_factory=dict)
     _tables: dict[str, list[AuditRow]] = field(default_factory=dict)
@@ -71,10 +72,34 @@ class Book:
     def table(self, study: str) -> list[AuditRow]:
         """The audit table of a study."""
         if study not in self._tables:
-            self._tables[study] = audit_table(self.plan(study), self.store)
+            self._tables[study] = self.table_under(study, {})
         return self._tables[study]
+
+    def table_under(self, study: str, limits: Mapping[str, float]) -> list[AuditRow]:
+        """The same with other limits."""
+        return audit_table(self.plan(study), _Read(self), limits=limits)
+
+    def again(self) -> Book:
+        """The same store, its records still to be read."""
+        return Book(self.store, self.budget, self._plans)
 
     def audited(self, study: str, where: Where) -> AuditRow | None:
         """The row of the audit table with these settings, if any of its seeds was run."""
         keys = set(self.find(study, where).records)
         return next((row for row in self.table(study) if keys & {seed.key for seed in row.seeds}), None)
+
+
+class _Read(Store):
+    """The book's store, whose records are parsed once however many tables are made of them."""
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book.store.folder, book.store.beneath)
+        self._book = book
+
+    def record_path(self, key: str) -> Path | None:
+        """Where the record is."""
+        return self._book.store.record_path(key)
+
+    def record(self, key: str) -> RunRecord:
+        """What the book has read."""
+        return self._book.record(key) or super().record(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from creditscope.errors import BadFile
+from creditscope.files import read_text
 from creditscope.intervals import t_interval
 from creditscope.reproduction.sheet import Line, Sheet
 
@@ -30,8 +32,9 @@ def read_sheet(path: Path) -> Sheet | None:
     """A table that was written before; None if there is none."""
     if not path.exists():
         return None
+    text = read_text(path, "The table")
     try:
-        return Sheet.model_validate_json(path.read_text(encoding="utf-8"))
+        return Sheet.model_validate_json(text)
     except ValidationError as error:
         raise BadFile(
             f"{path} is no table of a reproduction: {error}\nThe numbers could not be compared. Remove it."
@@ -57,21 +60,32 @@ def _changed(old: Line, line: Line) -> Iterator[Change]:
     if len(old.values) != len(old.keys) or len(line.values) != len(line.keys):
         return
     before = dict(zip(old.keys, old.values, strict=True))
-    interval = t_interval(old.values) if len(old.values) > 1 else None
     for key, value in zip(line.keys, line.values, strict=True):
         if key in before:
-            inside = interval[0] <= value <= interval[1] if interval is not None else None
-            yield Change(line.row, line.heading, key, before[key], value, inside)
+            yield Change(line.row, line.heading, key, before[key], value, _inside(value, old))
+
+
+def _inside(value: float, old: Line) -> bool | None:
+    """Whether the 95 % t-interval of the seeds before holds a value, scales as logarithms; None without one."""
+    numbers = [value, *old.values]
+    if len(old.values) < 2 or not all(map(math.isfinite, numbers)):
+        return None
+    if old.kind == "scale":
+        if min(numbers) <= 0:
+            return None
+        numbers = [math.log(number) for number in numbers]
+    low, high = t_interval(numbers[1:])
+    return low <= numbers[0] <= high
 
 
 def told(same: int, moved: list[Change]) -> str:
     """In words, one line for every number that moved."""
     if not moved:
         return f"All {same:,} numbers of earlier runs are the same, to the last bit." if same else ""
-    words = {True: "inside", False: "OUTSIDE", None: "one seed:"}
+    words = {True: "inside the seeds' 95 % interval", False: "OUTSIDE the seeds' 95 % interval"}
     lines = [
-        f"  {change.row}, {change.heading}, run {change.key}: {change.was:.6g} was, {change.now:.6g} is "
-        f"({words[change.inside]} {'the seeds’ 95 % interval' if change.inside is not None else 'no interval'})"
+        f"  {change.row}, {change.heading}, run {change.key}: {change.was:.6g} before, {change.now:.6g} now"
+        f" ({'no interval over seeds' if change.inside is None else words[change.inside]})"
         for change in moved
     ]
     return "\n".join((f"{len(moved)} of {same + len(moved)} numbers are not those of the table before:", *lines))

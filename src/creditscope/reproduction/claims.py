@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,13 +44,19 @@ class Claim:
     ask: Callable[[Book], Answer]
 
 
+def all_of(answers: Iterable[bool | None]) -> bool | None:
+    """Whether all are true: one that is false settles it, one that is not known leaves it open."""
+    found = list(answers)
+    return False if False in found else None if None in found else True
+
+
 def together(cases: Sequence[Case], wanted: int) -> Answer:
     """One counterexample fails a claim; it holds when all wanted cases are there and say so."""
     keys = tuple(dict.fromkeys(key for case in cases for key in case.keys))
     because = "; ".join(case.said for case in cases) or "no run yet"
     if any(case.holds is False for case in cases):
         return Answer(Standing.FAILS, because, keys)
-    if len(cases) < wanted:
+    if not cases or len(cases) < wanted:
         return Answer(Standing.UNDECIDED, f"{because} ({len(cases)} of {wanted} are there)", keys)
     undecided = any(case.holds is None for case in cases)
     return Answer(Standing.UNDECIDED if undecided else Standing.HOLDS, because, keys)

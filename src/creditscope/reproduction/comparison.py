@@ -18,7 +18,7 @@ from creditscope.reproduction.published import Figure
 
 Kind = Literal["share", "cosine", "scale", "points", "count", "flags"]
 
-# Where no spread is known on either side. A share: seeds of one method differ by less than 2 points. A cosine: twice
+# Where neither side has a spread. A share: seeds of one method differ by less than 2 points. A cosine: twice
 # the spread of a null. A scale: half a decade, since such figures are printed with one digit.
 TOLERANCE: dict[str, float] = {"share": 0.02, "cosine": 0.05, "scale": 0.5, "points": 2.0, "count": 0.0}
 
@@ -57,42 +57,65 @@ def compare(values: Sequence[float], figure: Figure | None, kind: Kind) -> Compa
         return Compared(Outcome.NOT_RUN)
     if figure is None:
         return Compared(Outcome.NOT_PUBLISHED)
-    if figure.never or any(math.isinf(value) for value in values):
-        return _events(values, figure)
     if any(math.isnan(value) for value in values):
-        return Compared(Outcome.DIFFERS, note="ours is undefined")
-    ours, theirs = _ours(values, kind), _theirs(figure, fmean(values), kind)
-    return _judged(ours, theirs, kind)
+        return Compared(Outcome.DIFFERS, note=_told("undefined", [math.isnan(value) for value in values]))
+    endless = [math.isinf(value) for value in values]
+    if figure.never:
+        return Compared(Outcome.AGREES if all(endless) else Outcome.DIFFERS)
+    if any(endless):
+        return Compared(Outcome.DIFFERS, note=_told("never" if kind == "count" else "infinite", endless))
+    if kind == "scale" and min(values) <= 0:
+        return _without_logarithm(values, figure)
+    ours = _side([_on_scale(value, kind) for value in values])
+    return _judged(ours, _theirs(figure, ours.mean, kind), kind)
 
 
-def compare_flags(found: Sequence[tuple[str, ...]], figure: Figure | None) -> Compared:
-    """Flags per seed against the published ones; they agree if they are the same on every seed."""
+def compare_flags(
+    found: Sequence[tuple[str, ...]], figure: Figure | None, unknown: Sequence[tuple[str, ...]] = ()
+) -> Compared:
+    """Flags per seed against the published ones; they agree if they are the same on every seed.
+
+    unknown   flags per seed that were not measured. (d) alone may be absent, if it was not raised there either.
+    """
     if not found:
         return Compared(Outcome.NOT_RUN)
     if figure is None or figure.flags is None:
         return Compared(Outcome.NOT_PUBLISHED)
-    same = sum(flags == figure.flags for flags in found)
-    note = "" if len(found) == 1 else f"the same on {same} of {len(found)} seeds"
-    return Compared(Outcome.AGREES if same == len(found) else Outcome.DIFFERS, note=note)
+    gaps = list(unknown) or [()] * len(found)
+    answers = [_same(flags, figure.flags, gap) for flags, gap in zip(found, gaps, strict=True)]
+    same = sum(answer is True for answer in answers)
+    absent = ", ".join(dict.fromkeys(flag for gap in gaps for flag in gap))
+    parts = [f"the same on {same} of {len(found)} seeds" if len(found) > 1 else ""]
+    parts.append(f"{absent} not measured" if absent else "")
+    outcome = Outcome.DIFFERS if False in answers else Outcome.NOT_RUN if None in answers else Outcome.AGREES
+    return Compared(outcome, note="; ".join(part for part in parts if part))
 
 
-def _events(values: Sequence[float], figure: Figure) -> Compared:
-    """Epochs of an event, where infinity means that it never came."""
-    never = [math.isinf(value) for value in values]
-    if figure.never:
-        return Compared(Outcome.AGREES if all(never) else Outcome.DIFFERS)
-    return Compared(Outcome.DIFFERS, note=f"never on {sum(never)} of {len(never)} of our seeds")
+def _same(flags: tuple[str, ...], theirs: tuple[str, ...], unknown: tuple[str, ...]) -> bool | None:
+    """Whether the flags of one seed are the published ones; None where those that are not known would decide."""
+    if set(flags) != set(theirs) - set(unknown):
+        return False
+    return None if set(unknown) & {*theirs, "(a)", "(b)"} else True
 
 
-def _ours(values: Sequence[float], kind: Kind) -> _Side:
-    return _side([_on_scale(value, kind) for value in values])
+def _told(word: str, where: Sequence[bool]) -> str:
+    return f"ours is {word}" + ("" if all(where) else f" on {sum(where)} of {len(where)} seeds")
+
+
+def _without_logarithm(values: Sequence[float], figure: Figure) -> Compared:
+    """A zero agrees with a range that holds all of ours, and with nothing else."""
+    low, high = figure.low, figure.high
+    inside = low is not None and high is not None and all(low <= value <= high for value in values)
+    return Compared(Outcome.AGREES if inside else Outcome.DIFFERS, note="ours is 0, which has no logarithm")
 
 
 def _theirs(figure: Figure, near: float, kind: Kind) -> _Side:
+    """The published side; of a range the point that lies nearest to ours."""
     if figure.values:
         return _side([_on_scale(value, kind) for value in figure.values])
-    if figure.low is not None and figure.high is not None:  # the nearest point of the range
-        return _Side(_on_scale(min(max(near, figure.low), figure.high), kind), None, 1)
+    if figure.low is not None and figure.high is not None:
+        low, high = _on_scale(figure.low, kind), _on_scale(figure.high, kind)
+        return _Side(min(max(near, low), high), None, 1)
     if figure.mean is None:
         return _Side(math.nan, None, 1)
     std = None if kind == "scale" else figure.std
@@ -116,7 +139,7 @@ def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Compared:
     error, freedom, note = _standard_error(ours, theirs)
     if error is None or error == 0:
         within = abs(difference) <= TOLERANCE[kind]
-        note = f"no spread known: compared within {TOLERANCE[kind]:g}{' decades' if kind == 'scale' else ''}"
+        note = f"no spread: compared within {TOLERANCE[kind]:g}{' decades' if kind == 'scale' else ''}"
         return Compared(Outcome.AGREES if within else Outcome.DIFFERS, difference, None, note)
     errors = difference / error
     return Compared(Outcome.AGREES if abs(errors) <= _quantile(freedom) else Outcome.DIFFERS, difference, errors, note)

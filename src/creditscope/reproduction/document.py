@@ -8,8 +8,8 @@ from creditscope.report.markdown import escaped
 from creditscope.report.markdown import table as markdown_table
 from creditscope.reproduction.book import Book
 from creditscope.reproduction.claims import Answer, Claim, Standing
-from creditscope.reproduction.comparison import Outcome
-from creditscope.reproduction.experiments import in_order, sheet
+from creditscope.reproduction.comparison import TOLERANCE, Outcome
+from creditscope.reproduction.experiments import sheets
 from creditscope.reproduction.findings import FINDINGS
 from creditscope.reproduction.page import links
 from creditscope.reproduction.published import published
@@ -27,15 +27,16 @@ only where a number differs. `creditscope reproduce` runs an experiment or goes 
 `creditscope reproduce --list` shows how far each one is.
 
 Source of the published figures: {source}."""
-RULES = """How two numbers are compared. Where both sides have a spread over seeds: Welch's t at 95 %. Where one side
-has one: the other is read as one more draw. Where neither has: within 2 points for accuracies, 0.05 for cosines, half a
-decade for scales. Norms and growth are compared as logarithms. Our runs are shorter than the published ones where the
-caption says so, and a difference may be nothing but that."""
+RULES = f"""How two numbers are compared. Where both sides have a spread over seeds: Welch's t at 95 %. Where one side
+has one: the other is read as one more draw. Where neither has: within {100 * TOLERANCE["share"]:g} points for
+accuracies, {TOLERANCE["cosine"]:g} for cosines, {TOLERANCE["scale"]:g} decades for scales. Norms and growth are
+compared as logarithms; of a published range the nearest point counts. Our runs are shorter than the published ones
+where the table says so, and a difference may be nothing but that."""
 
 
 def document(book: Book) -> str:
     """The whole page."""
-    sheets = [sheet(one.name, book) for one in in_order()]
+    tables = list(sheets(book))
     answered = [(claim, claim.ask(book)) for claim in STATEMENTS]
     found = [(claim, claim.ask(book)) for claim in FINDINGS]
     parts = [
@@ -48,9 +49,9 @@ def document(book: Book) -> str:
         _verdicts(book.table("main_audit")),
         "## The experiments",
         RULES,
-        _overview(sheets),
+        _overview(tables),
         "## What differs, and the likeliest reason",
-        _differences(sheets),
+        _differences(tables),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -102,20 +103,20 @@ def _verdicts(rows: Sequence[AuditRow]) -> str:
     return markdown_table(("method", "accuracy", "frozen twin", "D3, points", "each seed", "over seeds", "runs"), body)
 
 
-def _overview(sheets: Sequence[Sheet]) -> str:
+def _overview(tables: Sequence[Sheet]) -> str:
     rows = []
-    for one in sheets:
+    for one in tables:
         counts = [str(sum(line.outcome is outcome for line in one.lines)) for outcome in Outcome]
-        name = f"[{escaped(one.experiment)}]({TABLES}/{one.experiment}.md)"
+        name = f"[{escaped(one.stem)}]({TABLES}/{one.stem}.md)"
         rows.append((str(one.number), name, escaped(one.title), escaped(one.ours), escaped(one.theirs or "-"), *counts))
     heads = ("", "experiment", "question", "ours", "published", *(str(outcome) for outcome in Outcome))
     return markdown_table(heads, rows)
 
 
-def _differences(sheets: Sequence[Sheet]) -> str:
+def _differences(tables: Sequence[Sheet]) -> str:
     rows = [
         (
-            f"[{escaped(one.experiment)}]({TABLES}/{one.experiment}.md)",
+            f"[{escaped(one.stem)}]({TABLES}/{one.stem}.md)",
             escaped(line.row),
             escaped(line.heading),
             escaped(ours(line)),
@@ -124,7 +125,7 @@ def _differences(sheets: Sequence[Sheet]) -> str:
             escaped(reason(one, line)),
             links(line.keys, RECORDS),
         )
-        for one in sheets
+        for one in tables
         for line in one.lines
         if line.outcome is Outcome.DIFFERS
     ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from creditscope.aggregation import survives
 from creditscope.diagnostics import diagnostics
+from creditscope.records import RunRecord
 from creditscope.reproduction.book import Book
-from creditscope.reproduction.claims import Answer, Case, Claim, together
+from creditscope.reproduction.claims import Answer, Case, Claim, all_of, together
+from creditscope.reproduction.profiles import carried, carried_by_one, layer_zero_alone, profiles
 from creditscope.reproduction.quantities import (
     DEEP_GAMMA,
     DEEPEST_GRADIENT,
@@ -17,41 +18,43 @@ from creditscope.reproduction.quantities import (
     RHO_ABSOLUTE,
     RHO_ABSOLUTE_BP,
 )
-from creditscope.reproduction.statements import SEEDS, profiles
+from creditscope.reproduction.statements import SEEDS
 from creditscope.verdict import Measurement, Status
 
 CLOSE = 2.0  # points: what seeds of one method differ by
 SOUND = 0.9  # the gradient's own ρ where nothing is lost; it should be 1
 
 
+def exploded(record: RunRecord) -> bool | None:
+    """Whether D1 and D2 both fire at the end of a run."""
+    numbers = {"D1": GROWTH.read(record), "D2": DEEPEST_GRADIENT.read(record)}
+    found = [diagnostics[code].limit.judge(Measurement(value)) for code, value in numbers.items()]
+    return all_of({Status.FIRES: True, Status.PASS: False}.get(status) for status in found)
+
+
 def normalisation_explodes(book: Book) -> Answer:
     """D1 and D2 fire together with the credit of each sample normalised, and not otherwise."""
-    cases = []
+    cases, wanted = [], 0
+    words = {True: "D1 and D2 fire", False: "not both fire", None: "not known"}
     for method in ("dfa", "fa"):
         for how in ("sample", "batch", "none"):
             found = book.find("credit_normalisation", {"method": method, "method.normalisation": how})
+            wanted += len(found.specs)
             for key, record in found.records.items():
-                growth, gradient = Measurement(GROWTH.read(record)), Measurement(DEEPEST_GRADIENT.read(record))
-                fires = [
-                    diagnostics[code].limit.judge(value) is Status.FIRES
-                    for code, value in (("D1", growth), ("D2", gradient))
-                ]
-                said = f"{method}, {how}: ‖h_L‖ {DEEPEST_STATE.read(record):.0e}, " + (
-                    "D1 and D2 fire" if all(fires) else "not both fire"
-                )
-                cases.append(Case(said, all(fires) == (how == "sample"), (key,)))
-    return together(cases, 6)
+                answer = exploded(record)
+                said = f"{method}, {how}: ‖h_L‖ {DEEPEST_STATE.read(record):.0e}, {words[answer]}"
+                cases.append(Case(said, None if answer is None else answer == (how == "sample"), (key,)))
+    return together(cases, wanted)
 
 
 def index_decides(book: Book) -> Answer:
-    """D5 fires with index = input and is silent with index = output, at the last epoch with a valid reference."""
+    """D5 fires for layer 0 with index = input and is silent with index = output, while the reference is valid."""
     cases = []
     for index in ("input", "output"):
         for seed, key, row in profiles(book, index):
-            share = survives(row.gamma)
-            fires = diagnostics["D5"].limit.judge(Measurement(share)) is Status.FIRES
-            said = f"{index}, seed {seed}: R = {share:.2f}"
-            cases.append(Case(said, fires == (index == "input"), (key,)))
+            spread_out = None if (alone := carried_by_one(row)) is None else not alone
+            holds = layer_zero_alone(row) if index == "input" else spread_out
+            cases.append(Case(f"{index}, seed {seed}: {carried(row)}", holds, (key,)))
     return together(cases, 2 * SEEDS)
 
 
@@ -67,13 +70,13 @@ def relaxed_ep_tracks_bp(book: Book) -> Answer:
             margin = 100 * (seed.accuracy - record.accuracy)
             passes = {"pass": True, "fail": False}.get(seed.verdict.outcome)
             said = f"seed {seed.seed}: {100 * seed.accuracy:.1f} %, {margin:+.1f} points to BP, {seed.verdict}"
-            holds = False if margin < -CLOSE else passes
-            cases.append(Case(said, holds, (seed.key, key)))
-    return together(cases, 1)
+            close = None if math.isnan(margin) else margin >= -CLOSE
+            cases.append(Case(said, all_of((close, passes)), (seed.key, key)))
+    return together(cases, len(bp.specs))
 
 
 def published_rho_is_attenuated(book: Book) -> Answer:
-    """Under the published setting even the gradient's own ρ is below 0.9, and DFA's is below its true one."""
+    """Under the published setting even the gradient's own ρ is below 0.9, and DFA's is smaller than its true one."""
     found = book.find("triangulation", {"method": "dfa", "penalty": 1e-2})
     cases = []
     for key, record in found.records.items():
@@ -83,7 +86,7 @@ def published_rho_is_attenuated(book: Book) -> Answer:
             f"the stream and float64 DFA scores {relative:.3f}"
         )
         known = all(map(math.isfinite, (own, absolute, relative)))
-        cases.append(Case(said, own < SOUND and absolute < relative if known else None, (key,)))
+        cases.append(Case(said, own < SOUND and abs(absolute) < abs(relative) if known else None, (key,)))
     return together(cases, len(found.specs))
 
 
@@ -95,7 +98,8 @@ def exact_layer_carries_fa(book: Book) -> Answer:
         depth = record.report.subject.depth if record.report is not None else 0
         whole = DEEP_GAMMA.read(record)
         share = 1 / depth / whole if depth and whole > 0 else math.nan
-        said = f"seed {found.specs[key].seed}: deep Γ {whole:.2f}, of it {share:.0%} from the exact layer"
+        part = "" if math.isnan(share) else f", of it {share:.0%} from the exact layer"
+        said = f"seed {found.specs[key].seed}: deep Γ {whole:.2f}{part}"
         cases.append(Case(said, share > 0.5 if math.isfinite(share) else None, (key,)))
     return together(cases, len(found.specs))
 

@@ -37,15 +37,15 @@ def text(sheet: Sheet, width: int) -> str:
     return "\n\n".join((sheet.title, caption(sheet), drawn(table, width), f"{counted(sheet.lines)}."))
 
 
-def markdown(sheet: Sheet) -> str:
-    """The table as Markdown; every number links to the records of its runs."""
+def markdown(sheet: Sheet, records: str = RECORDS) -> str:
+    """The table as Markdown; every number links to the records of its runs, which lie in `records`."""
     rows = [
         (
             *(escaped(cell) for cell in (line.row, line.heading, ours(line), theirs(line.published, line.kind))),
             escaped(difference(line)),
             f"**{line.outcome}**" if line.outcome is Outcome.DIFFERS else str(line.outcome),
             escaped("; ".join(part for part in (line.note, _absent(line).strip("\n()")) if part)),
-            links(line.keys),
+            links(line.keys, records),
         )
         for line in sheet.lines
     ]

@@ -58,23 +58,36 @@ def _deep_with_exact(record: RunRecord) -> float:
 
 
 def _null_std(record: RunRecord) -> float:
-    """The deep mean's spread over fresh draws, from D6's z = (Γ - mean)/std."""
+    """The deep mean's spread over fresh draws: from D6's z = (Γ - mean)/std, where z is large enough to divide by.
+
+    Else √(Σ σ_l²)/L from the spreads σ_l of the layers 1..L, whose feedback is drawn independently.
+    """
     z = _finding("D6")(record)
-    return (_measure("gamma")(record) - _measure("gamma_null")(record)) / z if z else math.nan
+    if abs(z) > diagnostics["D6"].limit.at:
+        return (_measure("gamma")(record) - _measure("gamma_null")(record)) / z
+    found = _measured(record, "gamma_null_std")
+    spreads = found.per_layer[1:] if found is not None else ()
+    return math.hypot(*spreads) / len(spreads) if spreads else math.nan
 
 
 def _loss_drop(record: RunRecord) -> float:
     """Training loss of the first epoch minus that of the last."""
-    return record.history[0].loss - record.history[-1].loss
+    return record.history[0].loss - record.history[-1].loss if len(record.history) > 1 else math.nan
 
 
 def _first(code: str, read: Callable[[HistoryRow], float]) -> Callable[[RunRecord], float]:
-    """The first epoch, counted from 1, after which a diagnostic fires; infinity if it never does."""
+    """The first epoch, counted from 1, after which a diagnostic fires; infinity if it never does.
 
-    def fires(row: HistoryRow) -> bool:
-        return diagnostics[code].limit.judge(Measurement(read(row))) is Status.FIRES
+    NaN where it did not fire but the run stopped early, or a row is undefined: then nobody knows.
+    """
 
-    return lambda record: next((row.epoch + 1.0 for row in record.history if fires(row)), math.inf)
+    def first(record: RunRecord) -> float:
+        answers = {row.epoch + 1.0: diagnostics[code].limit.judge(Measurement(read(row))) for row in record.history}
+        fired = [epoch for epoch, status in answers.items() if status is Status.FIRES]
+        silent = bool(answers) and record.diverged is None and set(answers.values()) == {Status.PASS}
+        return fired[0] if fired else math.inf if silent else math.nan
+
+    return first
 
 
 def at_epoch(name: str, heading: str, kind: Kind, epoch: int, read: Callable[[HistoryRow], float]) -> Quantity:

@@ -23,7 +23,7 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
         "Ours explodes once the gate opens, as published, but further: V is then fitted to states of 1e8 and the "
         "accuracy falls to chance. With a penalty on the blocks V stays in its range.",
     ),
-    ("main_audit", "fa", "g_L", "N is not stated for the published figure; at N = 512 the two would agree."),
+    ("main_audit", "fa", "g_L", "N is not stated for the published figure; ours is at N = 128."),
     ("*", "fa*", "deep_gamma", "The mean holds one exact layer; the others differ with seed and length of training."),
     ("*", "bp, frozen", "accuracy", "It is not said by which method the published control trained its embedding."),
     (

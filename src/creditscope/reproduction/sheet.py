@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from creditscope.records import Record
-from creditscope.reproduction.book import Book, Where
+from creditscope.reproduction.book import LAPTOP, Book, Found, Where
 from creditscope.reproduction.comparison import Compared, Kind, Outcome, compare, compare_flags
 from creditscope.reproduction.published import Figure, published
 from creditscope.reproduction.quantities import Quantity
@@ -32,9 +33,9 @@ class Line(Record):
 
 
 class Sheet(Record):
-    """The table of one experiment under one budget; `settings` says what ours and theirs were trained with."""
+    """The table of one experiment under one budget; `ours` and `theirs` say how long and on which seeds."""
 
-    schema_version: int = 1
+    schema_version: Literal[1] = 1
     experiment: str
     number: int
     title: str
@@ -42,7 +43,15 @@ class Sheet(Record):
     ours: str
     theirs: str
     lines: tuple[Line, ...]
-    notes: tuple[str, ...] = ()
+
+    @property
+    def stem(self) -> str:
+        """What its files are called; another budget never overwrites the usual one."""
+        return self.experiment if self.budget == LAPTOP else f"{self.experiment}-{self.budget}"
+
+    def to_json(self) -> str:
+        """The table as JSON text."""
+        return self.model_dump_json(indent=1) + "\n"
 
 
 def figure(experiment: str, row: str, quantity: str) -> Figure | None:
@@ -55,21 +64,38 @@ def lines(
 ) -> list[Line]:
     """One line for every quantity of the runs with these settings."""
     found = book.find(study or experiment, where)
+    stopped = _stopped(found)
     made = []
     for quantity in quantities:
         values = tuple(quantity.read(record) for record in found.records.values())
         shown = figure(experiment, row, quantity.name)
+        one = line(row, quantity, compare(values, shown, quantity.kind), shown)
         made.append(
-            line(row, quantity, compare(values, shown, quantity.kind), shown).model_copy(
+            one.model_copy(
                 update={
                     "values": values,
                     "keys": tuple(found.records),
                     "seeds": tuple(found.specs[key].seed for key in found.records),
                     "missing": found.missing,
+                    "note": _joined(one.note, stopped),
                 }
             )
         )
     return made
+
+
+def _stopped(found: Found) -> str:
+    """Which runs diverged: their numbers are those of a network that was not trained to the end."""
+    early = [
+        f"seed {found.specs[key].seed} diverged in epoch {record.diverged.epoch + 1}"
+        for key, record in found.records.items()
+        if record.diverged is not None
+    ]
+    return ", ".join(early)
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)
 
 
 def line(row: str, quantity: Quantity, compared: Compared, shown: Figure | None) -> Line:
@@ -83,7 +109,7 @@ def line(row: str, quantity: Quantity, compared: Compared, shown: Figure | None)
         outcome=compared.outcome,
         difference=compared.difference,
         errors=compared.errors,
-        note="; ".join(text for text in (compared.note, shown.note if shown is not None else "") if text),
+        note=_joined(compared.note, shown.note if shown is not None else ""),
     )
 
 
@@ -95,9 +121,11 @@ def flag_line(book: Book, experiment: str, row: str, where: Where) -> Line:
     """The published flags per seed, from each seed's findings."""
     found = book.audited(experiment, where)
     seeds = found.seeds if found is not None else ()
-    flags = [tuple(letter for code, letter in LETTERS.items() if _fires(seed.findings.get(code))) for seed in seeds]
+    raised = [{letter: _raised(seed.findings.get(code)) for code, letter in LETTERS.items()} for seed in seeds]
+    flags = [tuple(letter for letter, is_up in one.items() if is_up) for one in raised]
+    unknown = [tuple(letter for letter, is_up in one.items() if is_up is None) for one in raised]
     shown = figure(experiment, row, "flags")
-    made = line(row, FLAGS, compare_flags(flags, shown), shown)
+    made = line(row, FLAGS, compare_flags(flags, shown, unknown), shown)
     return made.model_copy(
         update={
             "texts": tuple(" ".join(one) or "none" for one in flags),
@@ -108,8 +136,11 @@ def flag_line(book: Book, experiment: str, row: str, where: Where) -> Line:
     )
 
 
-def _fires(finding: Finding | None) -> bool:
-    return finding is not None and finding.status is Status.FIRES
+def _raised(finding: Finding | None) -> bool | None:
+    """Whether a flag is up, by the number alone as in the published functions; None where there is no number."""
+    if finding is None or finding.value is None or finding.status not in (Status.PASS, Status.FIRES, Status.UNDECIDED):
+        return None
+    return finding.limit.past(finding.value)
 
 
 def computed(
@@ -129,7 +160,12 @@ def computed(
     if texts and not values and shown is None:
         compared = Compared(Outcome.NOT_PUBLISHED)
     made = line(row, quantity, compared, shown)
-    notes = "; ".join(part for part in (made.note, note) if part)
     return made.model_copy(
-        update={"values": tuple(values), "keys": tuple(keys), "seeds": seeds, "texts": texts, "note": notes}
+        update={
+            "values": tuple(values),
+            "keys": tuple(keys),
+            "seeds": seeds,
+            "texts": texts,
+            "note": _joined(made.note, note),
+        }
     )

@@ -3,129 +3,130 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from creditscope.aggregation import mean, survives
-from creditscope.diagnostics import diagnostics
-from creditscope.records import HistoryRow, RunRecord
 from creditscope.reproduction.book import Book, Where
-from creditscope.reproduction.claims import Answer, Case, Claim, together
-from creditscope.reproduction.experiments.decision_utility import walked_back
+from creditscope.reproduction.claims import Answer, Case, Claim, all_of, together
+from creditscope.reproduction.experiments.decision_utility import seed_by_seed
 from creditscope.reproduction.experiments.main_audit import METHODS
+from creditscope.reproduction.profiles import carried, layer_zero_alone, mean_size, profiles
 from creditscope.reproduction.quantities import FIRST_D1, FIRST_D2, NULL_MEAN, NULL_STD
 from creditscope.study.tables import AuditRow, SeedRow
-from creditscope.verdict import Measurement, Status
+from creditscope.verdict import Status, profile
 
 SEEDS = 3
 SMALL = 0.05  # |Γ| of layers that carry no alignment
 INSIDE = 3.0  # standard deviations of a null
 DFA: Where = {"method": "dfa", "method.index": "output"}
+DEGENERATE_AND_UNUSED = {mode.name for mode in profile("three").modes if "D0" not in mode.requires}  # D1 + D2, D3
 
 
-def _seeds(book: Book, study: str, where: Where) -> tuple[AuditRow | None, Sequence[SeedRow]]:
+def _seeds(book: Book, study: str, where: Where) -> Sequence[SeedRow]:
     row = book.audited(study, where)
-    return row, row.seeds if row is not None else ()
+    return row.seeds if row is not None else ()
 
 
-def _fires(seed: SeedRow, code: str) -> bool:
-    return code in seed.findings and seed.findings[code].status is Status.FIRES
+def fires(seed: SeedRow, code: str) -> bool | None:
+    """Whether a diagnostic fires on a seed; None where it says neither."""
+    status = seed.findings[code].status if code in seed.findings else Status.SKIPPED
+    return {Status.FIRES: True, Status.PASS: False}.get(status)
 
 
 def bp_is_silent(book: Book) -> Answer:
-    """PASS on every seed, and D1 and D2 fire after no epoch."""
+    """PASS on every seed; no diagnostic fires at the end, and neither D1 nor D2 after any epoch."""
     cases = []
-    for seed in _seeds(book, "main_audit", {"method": "bp"})[1]:
+    for seed in _seeds(book, "main_audit", {"method": "bp"}):
         record = book.record(seed.key)
-        never = record is not None and math.isinf(FIRST_D1.read(record)) and math.isinf(FIRST_D2.read(record))
-        fired = [code for code in ("D0", "D1", "D2", "D3") if _fires(seed, code)]
-        said = f"seed {seed.seed}: {seed.verdict}" + ("" if never else ", but D1 or D2 fired on the way")
-        passes = str(seed.verdict) == "PASS"
-        cases.append(Case(said, False if fired or not never else True if passes else None, (seed.key,)))
+        firsts = {} if record is None else {"D1": FIRST_D1.read(record), "D2": FIRST_D2.read(record)}
+        fired = [f"{code} fires" for code in seed.findings if fires(seed, code)]
+        fired += [f"{code} fired after epoch {first:.0f}" for code, first in firsts.items() if math.isfinite(first)]
+        known = str(seed.verdict) == "PASS" and all(math.isinf(first) for first in firsts.values())
+        said = ", ".join((f"seed {seed.seed}: {seed.verdict}", *fired))
+        cases.append(Case(said, False if fired else True if known else None, (seed.key,)))
     return together(cases, SEEDS)
 
 
 def dfa_fails(book: Book) -> Answer:
-    """D1, D2 and D3 fire on every seed."""
+    """Both failure modes are shown on every seed: D1 with D2, and D3."""
     cases = []
-    for seed in _seeds(book, "main_audit", DFA)[1]:
-        fires = all(_fires(seed, code) for code in ("D1", "D2", "D3"))
-        open_ = seed.control_accuracy is None
-        cases.append(Case(f"seed {seed.seed}: {seed.verdict}", None if open_ and not fires else fires, (seed.key,)))
+    for seed in _seeds(book, "main_audit", DFA):
+        shown, ruled_out = set(seed.verdict.shown), set(seed.verdict.ruled_out)
+        holds = shown >= DEGENERATE_AND_UNUSED or (False if ruled_out & DEGENERATE_AND_UNUSED else None)
+        cases.append(Case(f"seed {seed.seed}: {seed.verdict}", holds, (seed.key,)))
     return together(cases, SEEDS)
 
 
 def dfa_below_frozen(book: Book) -> Answer:
-    """Every seed lies below its own frozen twin."""
+    """Every seed lies below its own frozen twin, by more than the test images leave open."""
     cases = []
-    for seed in _seeds(book, "main_audit", DFA)[1]:
-        if seed.control_accuracy is not None:
-            margin = 100 * (seed.accuracy - seed.control_accuracy)
-            cases.append(Case(f"seed {seed.seed}: {margin:+.1f} points", margin < 0, (seed.key, seed.control_key)))
+    for seed in _seeds(book, "main_audit", DFA):
+        depth = seed.findings["D3"]
+        if depth.value is None or seed.control_accuracy is None:
+            continue
+        low, high = depth.interval or (depth.value, depth.value)
+        said = f"seed {seed.seed}: {depth.value:+.1f} points ({low:+.1f} to {high:+.1f})"
+        cases.append(Case(said, high < 0 or (False if low >= 0 else None), (seed.key, seed.control_key)))
     return together(cases, SEEDS)
 
 
 def standard_reporting_is_blind(book: Book) -> Answer:
-    """Accuracy and Γ give no cause to doubt any method."""
+    """Accuracy and Γ walk no method back on any seed; one that they walk back on some seeds only leaves it open."""
     cases = []
     for method in METHODS:
-        _, seeds = _seeds(book, "decision_utility", {"method": method})
-        if seeds:
-            back = walked_back(book, method, "accuracy + Γ")
-            said = f"{method} {'walked back' if back else 'stays'}"
-            cases.append(Case(said, not back, tuple(seed.key for seed in seeds)))
+        row = book.audited("decision_utility", {"method": method})
+        if row is not None:
+            found = seed_by_seed(book, method, "accuracy + Γ")
+            whole = not row.missing and None not in found
+            holds = None if not whole or len(set(found)) > 1 else not found[0]
+            said = f"{method} on {sum(answer is True for answer in found)} of {len(found)} seeds"
+            cases.append(Case(said, holds, tuple(seed.key for seed in row.seeds)))
     return together(cases, len(METHODS))
 
 
 def penalty_removes_the_explosion_only(book: Book) -> Answer:
-    """With λ = 1e-2 D1 and D2 pass on every seed, and D3 over seeds does not pass."""
-    row, seeds = _seeds(book, "penalty", {"method": "dfa", "penalty": 1e-2})
-    if row is None:
-        return together([], SEEDS)
-    quiet = all(seed.findings[code].status is Status.PASS for seed in seeds for code in ("D1", "D2"))
+    """D1 and D2 fire on every seed of plain DFA and pass with λ = 1e-2, where D3 over seeds does not pass."""
+    cases = []
+    for strength, wanted in ((0.0, True), (1e-2, False)):
+        row = book.audited("penalty", {**DFA, "penalty": strength})
+        if row is None:
+            continue
+        answers = [fires(seed, code) for seed in row.seeds for code in ("D1", "D2")]
+        holds = all_of(None if answer is None else answer is wanted for answer in answers)
+        word = "fire" if wanted else "pass"
+        verb = {True: word, False: f"do not {word}", None: f"cannot be said to {word}"}[holds]
+        said = f"λ = {strength:g}: D1 and D2 {verb} on all of {len(row.seeds)} seeds"
+        keys = tuple(seed.key for seed in row.seeds)
+        cases.append(Case(said, None if holds and len(row.seeds) < SEEDS else holds, keys))
+        if not wanted:
+            cases.append(_depth_does_not_pass(row))
+    return together(cases, SEEDS)
+
+
+def _depth_does_not_pass(row: AuditRow) -> Case:
+    """D3 over all seeds; undecided is no pass."""
     depth = row.findings["D3"]
-    told = f"D1 and D2 {'pass' if quiet else 'do not pass'} on {len(seeds)} seeds; D3 {depth.status}"
-    told += "" if depth.value is None else f" at {depth.value:+.1f} points"
-    keys = tuple(seed.key for seed in seeds)
-    known = depth.status is not Status.SKIPPED
-    holds = quiet and depth.status is not Status.PASS
-    return together([Case(told, None if (holds and len(seeds) < SEEDS) or not known else holds, keys)], 1)
-
-
-def valid_row(record: RunRecord) -> HistoryRow | None:
-    """The last epoch at which the reference had not collapsed yet."""
-    limit = diagnostics["D2"].limit
-    valid = [row for row in record.history if limit.judge(Measurement(row.d2)) is Status.PASS]
-    return valid[-1] if valid else None
-
-
-def profiles(book: Book, index: str) -> Iterator[tuple[int, str, HistoryRow]]:
-    """Seed, key and the last valid epoch of DFA's runs with this index."""
-    found = book.find("early_epochs", {"method.index": index})
-    for key, record in found.records.items():
-        row = valid_row(record)
-        if row is not None and row.gamma:
-            yield found.specs[key].seed, key, row
+    paired = [seed for seed in row.seeds if seed.control_key]
+    known = len(paired) >= SEEDS and depth.status in (Status.PASS, Status.FIRES, Status.UNDECIDED)
+    said = f"D3 {depth.status}" + ("" if depth.value is None else f" at {depth.value:+.1f} points")
+    keys = tuple(seed.control_key for seed in paired)
+    return Case(said, depth.status is not Status.PASS if known else None, keys)
 
 
 def layer_zero_carries(book: Book) -> Answer:
-    """With index = input D5 fires: without its best layer less than a third of the mean is left."""
+    """With index = input D5 fires, and the layer that it removes is layer 0."""
     cases = []
     for seed, key, row in profiles(book, "input"):
-        share = survives(row.gamma)
-        fires = diagnostics["D5"].limit.judge(Measurement(share)) is Status.FIRES
-        best = max(range(len(row.gamma)), key=row.gamma.__getitem__)
-        said = f"seed {seed}: R = {share:.2f} without layer {best}, after epoch {row.epoch + 1}"
-        cases.append(Case(said, fires and best == 0, (key,)))
+        cases.append(Case(f"seed {seed}: {carried(row)}", layer_zero_alone(row), (key,)))
     return together(cases, SEEDS)
 
 
 def deep_layers_carry_nothing(book: Book) -> Answer:
-    """With index = output the layers from 2 on average less than 0.05 in size."""
+    """With index = output the mean of |Γ_l| over the layers from 2 on is less than 0.05."""
     cases = []
     for seed, key, row in profiles(book, "output"):
-        found = mean(row.gamma[2:])
-        said = f"seed {seed}: {found:+.3f} after epoch {row.epoch + 1}"
-        cases.append(Case(said, abs(found) < SMALL, (key,)))
+        found = mean_size(row, 2)
+        when = "no valid epoch" if row is None else f"{found:.3f} after epoch {row.epoch + 1}"
+        cases.append(Case(f"seed {seed}: {when}", None if math.isnan(found) else found < SMALL, (key,)))
     return together(cases, SEEDS)
 
 
@@ -135,9 +136,9 @@ def no_collapse_without_layernorm(book: Book) -> Answer:
     cases = []
     for key, record in found.records.items():
         first = FIRST_D2.read(record)
-        when = "never" if math.isinf(first) else f"after epoch {first:.0f}"
+        when = "not known" if math.isnan(first) else "never" if math.isinf(first) else f"after epoch {first:.0f}"
         said = f"{found.specs[key].method}, seed {found.specs[key].seed}: {when}"
-        cases.append(Case(said, math.isinf(first), (key,)))
+        cases.append(Case(said, None if math.isnan(first) else math.isinf(first), (key,)))
     return together(cases, len(found.specs))
 
 
@@ -147,8 +148,9 @@ def fresh_feedback_is_chance(book: Book) -> Answer:
     cases = []
     for key, record in found.records.items():
         centre, spread = NULL_MEAN.read(record), NULL_STD.read(record)
-        inside = abs(centre) < INSIDE * spread if math.isfinite(spread) else None
-        cases.append(Case(f"seed {found.specs[key].seed}: {centre:+.3f} ± {spread:.3f}", inside, (key,)))
+        known = math.isfinite(centre) and math.isfinite(spread)
+        said = f"seed {found.specs[key].seed}: {centre:+.3f} ± {spread:.3f}"
+        cases.append(Case(said, abs(centre) < INSIDE * spread if known else None, (key,)))
     return together(cases, len(found.specs))
 
 

@@ -1,4 +1,7 @@
-"""Which way of reporting would have walked a network back?  Seven ways, each a question to one run."""
+"""Which way of reporting would have walked a network back?  Seven ways, each a question to one run.
+
+The answer is None where a number that the way needs was not measured.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,29 @@ from creditscope.study.tables import SeedRow
 from creditscope.verdict import Status
 
 CHANCE = 0.1  # ten classes
-Strategy = Callable[[SeedRow, RunRecord], bool]
+Strategy = Callable[[SeedRow, RunRecord], bool | None]
 
 
 def at_chance(seed: SeedRow, record: RunRecord) -> bool:
     """Whether the accuracy is not above chance."""
-    return wilson_interval(record.accuracy, record.test_images)[0] <= CHANCE
+    return not wilson_interval(record.accuracy, record.test_images)[0] > CHANCE
 
 
-def unaligned(seed: SeedRow, record: RunRecord) -> bool:
+def unaligned(seed: SeedRow, record: RunRecord) -> bool | None:
     """Whether accuracy or Γ as usually reported gives cause for doubt: at chance, or no positive alignment."""
+    if at_chance(seed, record):
+        return True
     found = record.report.measures.get("gamma_clamped_mean") if record.report is not None else None
-    return at_chance(seed, record) or (found is not None and not found.value > 0)
+    return None if found is None else not found.value > 0
 
 
 def _with(*codes: str) -> Strategy:
-    def walks_back(seed: SeedRow, record: RunRecord) -> bool:
-        fires = (seed.findings[code].status is Status.FIRES for code in codes if code in seed.findings)
-        return unaligned(seed, record) or any(fires)
+    def walks_back(seed: SeedRow, record: RunRecord) -> bool | None:
+        doubted = unaligned(seed, record)
+        found = [seed.findings[code].status if code in seed.findings else Status.SKIPPED for code in codes]
+        if doubted or Status.FIRES in found:
+            return True
+        return None if doubted is None or Status.SKIPPED in found else False
 
     return walks_back
 

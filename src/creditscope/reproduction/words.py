@@ -63,7 +63,7 @@ def number(value: float, kind: Kind, *, sign: bool = True) -> str:
     if math.isnan(value):
         return "undefined"
     if math.isinf(value):
-        return "never"
+        return "never" if kind == "count" else "infinite"
     if kind == "share":
         return f"{100 * value:.1f} %"
     if kind == "points":

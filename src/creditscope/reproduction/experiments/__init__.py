@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from creditscope.registry import Registry
-from creditscope.reproduction.book import Book
+from creditscope.reproduction.book import PAPER, Book
+from creditscope.reproduction.published import published
 from creditscope.reproduction.sheet import Line, Sheet
 
 Lines = Callable[[Book], Iterable[Line]]
@@ -40,10 +41,18 @@ def in_order() -> list[Experiment]:
     return sorted(experiments.values(), key=lambda one: one.number)
 
 
+def sheets(book: Book) -> Iterator[Sheet]:
+    """The table of every experiment; a second one where runs of another length, as published, are there too."""
+    paper = Book(book.store, PAPER)
+    for one in in_order():
+        yield sheet(one.name, book)
+        longer = set(paper.plan(one.name)) - set(book.plan(one.name))
+        if any(paper.record(key) is not None for key in longer):
+            yield sheet(one.name, paper)
+
+
 def sheet(name: str, book: Book) -> Sheet:
     """The table of an experiment from the records that are there."""
-    from creditscope.reproduction.published import published
-
     found = experiments[name]
     return Sheet(
         experiment=name,

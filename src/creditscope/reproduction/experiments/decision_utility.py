@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from creditscope.reproduction.book import Book
+from creditscope.reproduction.claims import all_of
 from creditscope.reproduction.experiments import experiment
 from creditscope.reproduction.experiments.main_audit import METHODS
 from creditscope.reproduction.quantities import Quantity
@@ -18,22 +19,30 @@ WALKED = Quantity("walked_back", "methods walked back on every seed, of 5", "cou
 @experiment("decision_utility", number=11, question="Which way of reporting walks back which method?")
 def decision_utility(book: Book) -> Iterator[Line]:
     """One row for every way of reporting; FA is named, but not counted, as it was not among the published five."""
-    rows = {method: book.audited("decision_utility", {"method": method}) for method in METHODS}
-    absent = [method for method in JUDGED if rows[method] is None]
+    rows = [row for method in METHODS if (row := book.audited("decision_utility", {"method": method})) is not None]
+    keys = [seed.key for row in rows for seed in row.seeds]
+    partly = [row.spec.method for row in rows if row.missing]
     for name in STRATEGIES:
-        back = [method for method in METHODS if walked_back(book, method, name)]
-        count = [float(sum(method in JUDGED for method in back))]
-        keys = [seed.key for row in rows.values() if row is not None for seed in row.seeds]
-        note = f"not run: {', '.join(absent)}" if absent else ""
-        told = (", ".join(back) or "nobody",)
-        yield computed("decision_utility", name, WALKED, [] if absent else count, keys, texts=told, note=note)
+        found = {method: walked_back(book, method, name) for method in METHODS}
+        back = [method for method, is_back in found.items() if is_back]
+        unknown = [method for method in JUDGED if found[method] is None]
+        count = [] if unknown else [float(sum(method in JUDGED for method in back))]
+        told = (", ".join(back) or "nobody") + (" so far" if unknown else "")
+        gaps = {"not run, or not measured": unknown, "not on every seed yet": partly}
+        note = "; ".join(f"{what}: {', '.join(methods)}" for what, methods in gaps.items() if methods)
+        texts = (told,) if rows else ()
+        yield computed("decision_utility", name, WALKED, count, keys, texts=texts, note=note)
 
 
-def walked_back(book: Book, method: str, strategy: str) -> bool:
-    """Whether a way of reporting walks a method back on every seed that was run."""
+def walked_back(book: Book, method: str, strategy: str) -> bool | None:
+    """Whether a way of reporting walks a method back on every seed that was run; None where that is not known."""
+    found = seed_by_seed(book, method, strategy)
+    return all_of(found) if found else None
+
+
+def seed_by_seed(book: Book, method: str, strategy: str) -> list[bool | None]:
+    """Whether a way of reporting walks a method back, for every seed that was run."""
     row = book.audited("decision_utility", {"method": method})
-    if row is None:
-        return False
-    records = {seed.key: book.record(seed.key) for seed in row.seeds}
-    found = [STRATEGIES[strategy](seed, record) for seed in row.seeds if (record := records[seed.key]) is not None]
-    return all(found)
+    seeds = row.seeds if row is not None else ()
+    runs = [(seed, record) for seed in seeds if (record := book.record(seed.key)) is not None]
+    return [STRATEGIES[strategy](seed, record) for seed, record in runs]

@@ -22,8 +22,9 @@ def ladder(book: Book) -> Iterator[Line]:
         for k, control in enumerate(RUNGS):
             where = {"method": method, "control": control}
             yield from lines(book, "ladder", f"{method}, k = {k}", where, (ACCURACY,))
-        climbs = {seed: climb for seed in (42, 123, 456) if (climb := _climb(rungs, seed))}
-        keys = [key for rung in rungs for key in rung.records]
+        seeds_run = dict.fromkeys(spec.seed for rung in rungs for spec in rung.specs.values())
+        climbs = {seed: climb for seed in seeds_run if (climb := _climb(rungs, seed))}
+        keys = [key for rung in rungs for key in rung.records if rung.specs[key].seed in climbs]
         rises = [100 * (climb[-1] - climb[0]) for climb in climbs.values()]
         best = [float(climb.index(max(climb))) for climb in climbs.values()]
         seeds = tuple(climbs)

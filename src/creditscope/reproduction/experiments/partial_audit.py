@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from creditscope.partial import PartialAudit, State, log_of
@@ -25,7 +26,7 @@ def partial_audit(book: Book) -> Iterator[Line]:
         row = book.audited("partial_audit", {"method": method})
         for layer in (2, 4):
             name = f"{method}, ‖g_{layer}‖ logged"
-            if row is None or any(seed.control_accuracy is None for seed in row.seeds):
+            if row is None or not all(seed.control_key and math.isfinite(seed.accuracy) for seed in row.seeds):
                 yield computed("partial_audit", name, CONTRADICTIONS, [], [])
                 continue
             found = read_as_logs(book, row, layer)
@@ -40,10 +41,11 @@ def partial_audit(book: Book) -> Iterator[Line]:
 def read_as_logs(book: Book, row: AuditRow, layer: int) -> PartialAudit:
     """The partial audit of a row's runs, as if nothing but their logs were left."""
     records = {seed.key: record for seed in row.seeds if (record := book.record(seed.key)) is not None}
+    starts = [record.history[-1].hidden_norms[0] for record in records.values()]
     return audit_logs(
         {key: log_of(record, layer=layer) for key, record in records.items()},
         baseline=[seed.control_accuracy for seed in row.seeds if seed.control_accuracy is not None],
-        h0=[record.history[-1].hidden_norms[0] for record in records.values()],
+        h0=starts if all(0 < start < math.inf for start in starts) else None,
         blocks=len(next(iter(records.values())).history[-1].hidden_norms) - 1,
         batch_size=128,
         test_images=next(iter(records.values())).test_images,

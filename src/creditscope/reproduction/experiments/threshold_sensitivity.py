@@ -9,7 +9,7 @@ from creditscope.reproduction.experiments import experiment
 from creditscope.reproduction.experiments.decision_utility import JUDGED
 from creditscope.reproduction.quantities import Quantity
 from creditscope.reproduction.sheet import Line, computed
-from creditscope.study.tables import AuditRow, audit_table
+from creditscope.study.tables import AuditRow
 from creditscope.verdict import Status
 
 GRIDS = {
@@ -27,15 +27,18 @@ def threshold_sensitivity(book: Book) -> Iterator[Line]:
     """The gap that each limit sits in, then the verdicts under every other limit."""
     for code in ("D1", "D2"):
         yield from _gap(book, code)
-    usual = _verdicts(book.table("threshold_sensitivity"))
-    keys = [seed.key for row in book.table("threshold_sensitivity") for seed in row.seeds if row.spec.control == "none"]
+    rows = [row for row in book.table("threshold_sensitivity") if row.spec.control == "none"]
+    usual = _verdicts(rows)
+    keys = [seed.key for row in rows for seed in row.seeds]
+    absent = ", ".join(row.spec.method for row in rows if row.verdict is None)
+    note = f"not run: {absent}" if absent else ""
     for code, grid in GRIDS.items():
         for limit in grid:
-            moved = audit_table(book.plan("threshold_sensitivity"), book.store, limits={code: limit})
-            other = {name: text for name, text in _verdicts(moved).items() if text != usual[name]}
-            told = ", ".join(f"{name}: {text}" for name, text in other.items()) or "none"
-            values = [float(len(other))] if usual else []
-            yield computed("threshold_sensitivity", f"{code} at {limit:g}", CHANGED, values, keys, texts=(told,))
+            moved = _verdicts(book.table_under("threshold_sensitivity", {code: limit}))
+            other = [f"{name}: {text}" for name, text in moved.items() if text != usual[name]]
+            values, texts = ([float(len(other))], (", ".join(other) or "none",)) if usual else ([], ())
+            name = f"{code} at {limit:g}"
+            yield computed("threshold_sensitivity", name, CHANGED, values, keys, texts=texts, note=note)
 
 
 def _verdicts(rows: list[AuditRow]) -> dict[str, str]:
