@@ -255,6 +255,20 @@ def test_a_bound_rule_gives_the_signals_of_its_rule(at_work: Case) -> None:
         assert redrawn is not None
         assert redrawn.feedback.tensors.keys() == at_work.feedback.tensors.keys()
         assert not same(dict(redrawn.feedback.tensors), dict(at_work.feedback.tensors))
+        again = at_work.rule.feedback(at_work.network, at_work.batch, seeded(9))
+        assert same(dict(redrawn.feedback.tensors), dict(again.tensors))
+
+
+def test_several_feedbacks_at_once_are_each_feedback_by_itself(at_work: Case) -> None:
+    draws = [at_work.rule.feedback(at_work.network, at_work.batch, seeded(seed)) for seed in (3, 4)]
+    flags = [p.requires_grad for p in at_work.network.parameters()]
+    if draws[0].networks is not None:
+        pytest.skip("learns its feedback")
+    found = list(at_work.rule.redraws(at_work.network, draws, at_work.batch))
+    for feedback, signals in zip(draws, found, strict=True):
+        alone = at_work.rule.credit(at_work.network, feedback, at_work.batch).signals
+        assert all(torch.equal(a, b) for a, b in zip(signals, alone, strict=True))
+    assert [p.requires_grad for p in at_work.network.parameters()] == flags
 
 
 # --- gradients and wrappers -------------------------------------------------------------------------------------------

@@ -122,3 +122,11 @@ def test_without_blocks_the_embedding_hears_the_exact_gradient(batch: Batch, gen
 def test_an_unknown_normalisation_is_refused() -> None:
     with pytest.raises(InvalidInput, match="normalisation = '' is none of sample, batch, none"):
         BlockFeedback(normalisation="")  # type: ignore[arg-type]
+
+
+def test_feedback_is_drawn_again_in_the_order_of_the_layers_whatever_the_file_says(batch: Batch) -> None:
+    network, rule = small("student_net", depth=12), BlockFeedback()
+    first = rule.feedback(network, batch, torch.Generator().manual_seed(1))
+    shuffled = Feedback(dict(sorted(first.tensors.items())))  # B.0, B.1, B.10, B.11, B.2, ...
+    again = rule.redrawn(network, shuffled, batch, torch.Generator().manual_seed(1))
+    assert all(torch.equal(again.tensors[name], tensor) for name, tensor in first.tensors.items())

@@ -215,3 +215,24 @@ def test_outside_the_credit_autograd_is_the_true_gradient(batch: Batch, generato
     rule.credit(network, rule.feedback(network, batch, generator), batch)
     after = torch.autograd.grad(F.cross_entropy(network(batch.inputs), batch.labels), list(network.parameters()))
     assert all(torch.equal(one, two) for one, two in zip(before, after, strict=True))
+
+
+def test_feedback_of_another_network_is_refused_in_the_middle_of_several(
+    batch: Batch, generator: torch.Generator
+) -> None:
+    network, rule = small("resmlp"), WeightFeedback()
+    right = rule.feedback(network, batch, generator)
+    wrong = Feedback({name: tensor for name, tensor in right.tensors.items() if name != "embed.weight"})
+    draws = rule.redraws(network, [right, wrong], batch)
+    next(draws)
+    with pytest.raises(ModelMismatch, match="do not match: embed.weight"):
+        next(draws)
+
+
+def test_an_embedding_without_a_bias_has_credit_too(batch: Batch, generator: torch.Generator) -> None:
+    network, rule = Plain(nn.Linear(12, 12, bias=False)).double(), WeightFeedback()
+    network.embed = nn.Linear(192, 12, bias=False).double()
+    feedback = rule.feedback(network, batch, generator)
+    (signals,) = rule.redraws(network, [feedback], batch)
+    for one, other in zip(signals, rule.credit(network, feedback, batch).signals, strict=True):
+        torch.testing.assert_close(one, other)

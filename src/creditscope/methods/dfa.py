@@ -11,7 +11,14 @@ from torch import Tensor
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
-from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation
+from creditscope.methods.local import (
+    LocalPass,
+    LocalRule,
+    Normalisation,
+    check_normalisation,
+    drawn_again,
+    normal,
+)
 from creditscope.methods.rule import Feedback, look
 from creditscope.networks.staged import StagedNetwork
 
@@ -54,11 +61,14 @@ class DirectFeedback(LocalRule):
         classes = logits.shape[1]
         count = max(1, network.depth) if self.index == "input" else network.depth + 1
         return Feedback(
-            {
-                f"B.{layer}": torch.randn(classes, _width(state), generator=generator) / classes**0.5
-                for layer, state in enumerate(states[:count])
-            }
+            {f"B.{layer}": normal(classes, _width(state), generator) for layer, state in enumerate(states[:count])}
         )
+
+    def redrawn(
+        self, network: StagedNetwork, feedback: Feedback, example: Batch, generator: torch.Generator
+    ) -> Feedback:
+        """The shapes are those of the feedback that there is."""
+        return drawn_again(feedback, generator)
 
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
         """e B_l in the shape of h_l."""

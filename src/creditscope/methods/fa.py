@@ -10,7 +10,14 @@ from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.methods import method
-from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation
+from creditscope.methods.local import (
+    LocalPass,
+    LocalRule,
+    Normalisation,
+    check_normalisation,
+    drawn_again,
+    normal,
+)
 from creditscope.methods.rule import Feedback, look
 from creditscope.networks.staged import StagedNetwork
 
@@ -39,11 +46,14 @@ class BlockFeedback(LocalRule):
         pairs = pairwise(states)
         shapes = [(_features(above, below), _features(below, above)) for below, above in pairs]
         return Feedback(
-            {
-                f"B.{layer}": torch.randn(rows, columns, generator=generator) / rows**0.5
-                for layer, (rows, columns) in enumerate(shapes)
-            }
+            {f"B.{layer}": normal(rows, columns, generator) for layer, (rows, columns) in enumerate(shapes)}
         )
+
+    def redrawn(
+        self, network: StagedNetwork, feedback: Feedback, example: Batch, generator: torch.Generator
+    ) -> Feedback:
+        """The shapes are those of the feedback that there is."""
+        return drawn_again(feedback, generator)
 
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
         """g_L, carried down block by block."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,35 @@ class WeightFeedback(EndToEnd):
         """The forward pass under a mode that replaces the backward pass of every weight."""
         return FeedbackMode(_weights(network), feedback.tensors, type(network).__name__)
 
+    def redraws(self, network: StagedNetwork, drawn: Iterable[Feedback], batch: Batch) -> Iterator[tuple[Tensor, ...]]:
+        """One forward pass for all of them, and one backward pass each, which asks for no weight's gradient.
+
+        The graph holds stand-ins of the feedback: each draw in turn lends them its numbers.
+        """
+        weights, owner = _weights(network), type(network).__name__
+        heard = {name: weight.detach() for name, weight in weights.items()}
+        with torch.enable_grad(), FeedbackMode(weights, heard, owner, learning=False):
+            states = [network.embedding(batch.inputs).detach().requires_grad_()]
+            for index in range(network.depth):
+                states.append(network.merge(index, states[-1], network.branch(index, states[-1])))
+            loss = F.cross_entropy(network.readout(states[-1]), batch.labels)
+        for feedback in drawn:
+            check_names(weights, feedback.tensors, owner)
+            for name, stand_in in heard.items():
+                stand_in.data = feedback.tensors[name].to(weights[name])
+            signals = torch.autograd.grad(loss, states, retain_graph=True)
+            yield tuple(signal * len(batch.labels) for signal in signals)
+
+
+def check_names(weights: Mapping[str, Tensor], feedback: Mapping[str, Tensor], owner: str) -> None:
+    """Refuse feedback that is not for these weights."""
+    missing = sorted(weights.keys() ^ feedback.keys())
+    if missing:
+        raise ModelMismatch(
+            f"Feedback and weights of {owner} do not match: {', '.join(missing)}.\n"
+            "Some weight would be trained by backprop. Draw the feedback for this network."
+        )
+
 
 def _weights(network: nn.Module) -> dict[str, Tensor]:
     return {
@@ -76,14 +105,12 @@ class FeedbackMode(TorchFunctionMode):
     nn.MultiheadAttention bypasses F.linear and would silently train by backprop: that is what the check is for.
     """
 
-    def __init__(self, weights: Mapping[str, Tensor], feedback: Mapping[str, Tensor], owner: str) -> None:
+    def __init__(
+        self, weights: Mapping[str, Tensor], feedback: Mapping[str, Tensor], owner: str, *, learning: bool = True
+    ) -> None:
         super().__init__()
-        missing = sorted(weights.keys() ^ feedback.keys())
-        if missing:
-            raise ModelMismatch(
-                f"Feedback and weights of {owner} do not match: {', '.join(missing)}.\n"
-                "Some weight would be trained by backprop. Draw the feedback for this network."
-            )
+        check_names(weights, feedback, owner)
+        self._learning = learning  # whether the weights' own gradients will be asked for
         self._owner = owner
         self._names = {id(weight): name for name, weight in weights.items()}
         self._feedback = feedback
@@ -99,6 +126,9 @@ class FeedbackMode(TorchFunctionMode):
             if name is not None:
                 self._used.add(name)
                 instead = linear if func is F.linear else conv2d
+                if not self._learning:
+                    args = tuple(weight.detach() if part is weight else part for part in args)
+                    kwargs = {key: weight.detach() if part is weight else part for key, part in kwargs.items()}
                 return instead(self._feedback[name].to(weight), *args, **kwargs)
         return func(*args, **kwargs)
 

@@ -96,6 +96,18 @@ def check_normalisation(how: str) -> None:
         )
 
 
+def normal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
+    """B (rows x columns) ~ N(0, 1)/√rows."""
+    matrix: Tensor = torch.randn(rows, columns, generator=generator) / rows**0.5
+    return matrix
+
+
+def drawn_again(feedback: Feedback, generator: torch.Generator) -> Feedback:
+    """Matrices B.0, B.1, ... of the same shapes, drawn in the same order."""
+    shapes = {name: feedback.tensors[name].shape for name in (f"B.{layer}" for layer in range(len(feedback.tensors)))}
+    return Feedback({name: normal(rows, columns, generator) for name, (rows, columns) in shapes.items()})
+
+
 class LocalRule(CreditRule):
     """A rule whose blocks hear credit at their own border and differentiate nothing but themselves.
 

@@ -120,6 +120,12 @@ class CreditRule(ABC):
         """A sentence that stops the run as diverged, from an epoch's mean auxiliary losses; None to go on."""
         return None
 
+    def redrawn(
+        self, network: StagedNetwork, feedback: Feedback, example: Batch, generator: torch.Generator
+    ) -> Feedback:
+        """What `feedback` draws next from the generator; overridden where its shapes are known without a look."""
+        return self.feedback(network, example, generator)
+
     def redraws(self, network: StagedNetwork, drawn: Iterable[Feedback], batch: Batch) -> Iterator[tuple[Tensor, ...]]:
         """a_0..a_L of one batch under each of several feedbacks; overridden where they can share a forward pass."""
         return (self.credit(network, feedback, batch).signals for feedback in drawn)
@@ -167,7 +173,7 @@ class BoundRule(CreditSource):
         """The rule with fresh feedback; None if it has none, or learns it."""
         if not self.feedback.tensors or self.feedback.networks is not None:
             return None
-        fresh = self.rule.feedback(self.network, self.example, generator)
+        fresh = self.rule.innermost.redrawn(self.network, self.feedback, self.example, generator)
         device = next(iter(self.feedback.tensors.values())).device
         return BoundRule(self.rule, self.network, fresh.to(device), self.example)
 
