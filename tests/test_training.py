@@ -107,6 +107,58 @@ def test_backprop_is_the_loop_that_everybody_writes(name: str) -> None:
         assert (parameter - fast.network.get_parameter(key)).norm() < 0.15 * moved, key
 
 
+def direct(net: StagedNetwork, states: list[Tensor], labels: Tensor, matrices: list[Tensor]) -> list[Tensor]:
+    """a_l = e B_l, each sample's at rms 1."""
+    error = F.softmax(net.readout(states[-1]), 1) - F.one_hot(labels, CLASSES)
+    signals = [error @ matrix for matrix in matrices]
+    return [signal / signal.square().mean(1, keepdim=True).sqrt() for signal in signals]
+
+
+def backwards(net: StagedNetwork, states: list[Tensor], labels: Tensor, matrices: list[Tensor]) -> list[Tensor]:
+    """a_L = g_L, a_l = a_{l+1} B_l, each batch's at rms 1."""
+    with torch.enable_grad():
+        deepest = states[-1].detach().requires_grad_()
+        loss = F.cross_entropy(net.readout(deepest), labels, reduction="sum")
+    signals = list(torch.autograd.grad(loss, deepest))
+    for matrix in reversed(matrices):
+        signals.insert(0, signals[0] @ matrix)
+    return [signal / signal.square().mean().sqrt() for signal in signals]
+
+
+@pytest.mark.parametrize(
+    ("rule", "matrices", "credit"),
+    [
+        (DirectFeedback(), [(CLASSES, 24)] * 3, direct),
+        (Frozen(DirectFeedback()), [(CLASSES, 24)] * 3, direct),
+        (BlockFeedback(), [(24, 24)] * 2, backwards),
+    ],
+    ids=["dfa", "frozen dfa", "fa"],
+)
+def test_a_plain_loop_with_the_same_draws_gives_the_same_network(
+    rule: CreditRule, matrices: list[tuple[int, int]], credit: Any
+) -> None:
+    """Local losses by hand, PyTorch's own AdamW and schedule, feedback and order from the run's generator."""
+    data, slow, generator = images(), build("resmlp", (3, 8, 8), CLASSES, 42, d=24, depth=2), run_generator(42)
+    slow.blocks.requires_grad_(not isinstance(rule, Frozen))
+    feedback = [torch.randn(shape, generator=generator) / shape[0] ** 0.5 for shape in matrices]
+    optimiser = torch.optim.AdamW([p for p in slow.parameters() if p.requires_grad], lr=1e-2, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=RECIPE.epochs)
+    for _ in range(RECIPE.epochs):
+        for inputs, labels in plain_batches(data, RECIPE, generator):
+            optimiser.zero_grad()
+            with torch.no_grad():
+                states = slow.states(inputs)
+                signals = credit(slow, states, labels, feedback)
+            outputs = [slow.embedding(inputs), *(slow.branch(layer, states[layer]) for layer in range(slow.depth))]
+            local = sum((output * signal).sum(1).mean() for output, signal in zip(outputs, signals, strict=True))
+            (F.cross_entropy(slow.readout(states[-1]), labels) + local).backward()
+            optimiser.step()
+        schedule.step()
+    fast = trained(rule, data=data, network=build("resmlp", (3, 8, 8), CLASSES, 42, d=24, depth=2))
+    for name, parameter in slow.named_parameters():
+        torch.testing.assert_close(fast.network.get_parameter(name), parameter.detach(), rtol=1e-3, atol=1e-5)
+
+
 def test_one_optimiser_over_all_stages_is_one_per_block() -> None:
     """AdamW acts per element: bit for bit the same."""
     data, rule, slow = images(), BlockFeedback(), network()
