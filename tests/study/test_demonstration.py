@@ -64,6 +64,18 @@ def test_the_table_shows_claims_and_verdicts(tmp_path: Path) -> None:
     assert max(len(line) for line in page.splitlines()) <= 80
 
 
+def test_alignment_with_a_collapsed_reference_stands_in_brackets(tmp_path: Path) -> None:
+    store = filled(tmp_path, PUBLISHED_FORM)
+    key = next(key for key, spec in demonstration().items() if spec.method == "dfa" and not spec.penalty)
+    gated = report(EXPLODED, {"gamma_clamped_mean": Measurement(0.034, cause="gated")})
+    store.record(key).model_copy(update={"report": gated}).to_json(tmp_path / key / "record.json")
+    page = demonstration_page(demonstration(), store, 80)
+    lines = {line.split("  ")[0]: line for line in page.splitlines()}
+    assert "(0.03)" in lines["dfa"]
+    assert "(0.03)" not in lines["bp"]
+    assert "Γ in brackets is not interpretable" in page
+
+
 def test_the_reading_changes_with_the_records(tmp_path: Path) -> None:
     calm = {**PUBLISHED_FORM, ("dfa", False, "none"): 0.45}
     page = demonstration_page(demonstration(), filled(tmp_path, calm, exploded=False), 80)

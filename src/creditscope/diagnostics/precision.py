@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from creditscope.aggregation import deep_mean, standing
 from creditscope.diagnostics import diagnostic
+from creditscope.diagnostics.content import GATED
 from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def precision(evidence: Evidence) -> Measurement | Missing:
     if found is None or not found.cosines:
         return Missing(found.reason if found else "the gradient was not computed in float64")
     worst = min(found.cosines, key=lambda cosine: (cosine == cosine, cosine))  # NaN first
-    return Measurement(worst, per_layer=found.cosines, note=_told_apart(credit, worst, found.dtype))
+    note = _told_apart(credit, worst, found.dtype) + (f"; this Γ and z are {GATED}" if evidence.collapsed else "")
+    return Measurement(worst, per_layer=found.cosines, note=note)
 
 
 def _told_apart(credit: CreditEvidence, worst: float, dtype: str) -> str:

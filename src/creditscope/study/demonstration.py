@@ -42,6 +42,7 @@ def _table(rows: Sequence[AuditRow], records: dict[str, RunRecord], width: int) 
         seed = row.seeds[0]
         twin = "-" if seed.control_accuracy is None else f"{100 * seed.control_accuracy:.1f} %"
         gamma = _usual_gamma(records[row.label])
+        gamma = f"({gamma})" if _gated(records[row.label]) else gamma
         lines.append(f"{row.label:{name}}  {100 * seed.accuracy:6.1f} %  {gamma:>13}  {twin:>11}  {seed.verdict.text}")
         lines.append(fill(", ".join(_why(seed.findings)), width, initial_indent="    ", subsequent_indent="    "))
     return "\n".join(lines)
@@ -57,6 +58,12 @@ def _usual_gamma(record: RunRecord) -> str:
     if report is None or "gamma_clamped_mean" not in report.measures:
         return "-"
     return f"{report.measures['gamma_clamped_mean'].value:.2f}"
+
+
+def _gated(record: RunRecord) -> bool:
+    """Whether Γ was compared with a reference that has collapsed."""
+    found = record.report.measures.get("gamma_clamped_mean") if record.report is not None else None
+    return found is not None and found.cause == "gated"
 
 
 def _why(findings: dict[str, Finding]) -> Iterator[str]:
@@ -95,6 +102,8 @@ def _reading(rows: Sequence[AuditRow], records: dict[str, RunRecord]) -> Iterato
         plain = next((o for o in rows if o.spec.method == row.spec.method and not o.spec.penalty), None)
         if plain is not None and _fires(plain, "D1", "D2") and not _fires(row, "D1") and not _fires(row, "D2"):
             yield f"{row.label}: the penalty λ‖f(h)‖² bounds the stream, and the reference stays valid."
+    if any(_gated(records[row.label]) for row in rows):
+        yield "Γ in brackets is not interpretable: the gradient that it was compared with has collapsed."
     if any(row.seeds[0].verdict.outcome == "pass" for row in rows):
         yield "PASS is no certificate that a method works. It rules out these silent failures, on one seed."
 
