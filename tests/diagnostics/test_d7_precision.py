@@ -37,6 +37,14 @@ def test_clamp_rounding_and_content_stand_in_one_line():
     assert found.note == "rounding (float32): 1 - cos 2e-14; clamp: deep Γ 0.2 -> 0.04; content: z = 20"
 
 
+def test_where_the_reference_collapsed_the_line_says_so():
+    precise = Precision((1.0,) * 3, "float32")
+    assert (
+        "not interpretable: the reference has collapsed"
+        in find("D7", credit((0.4, 0.2, 0.2), collapsed=True, precision=precise)).note
+    )
+
+
 @pytest.mark.parametrize(
     ("given_evidence", "why"),
     [
