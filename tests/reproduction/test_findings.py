@@ -1,0 +1,150 @@
+"""Our own findings hold, fail or stay open as the records say, whatever ours say."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.reproduction.made import EXPLODED, HEALTHY, book, epoch, run
+from tests.reproduction.test_statements import COLLAPSED, EVEN, LAYER_0, answer, only
+
+from creditscope.records import RunRecord
+from creditscope.reproduction import findings
+from creditscope.study.spec import RunSpec
+from creditscope.verdict import Measurement
+
+
+def normalised(explode=("sample",), values=EXPLODED, absent=()):
+    def make(spec: RunSpec) -> RunRecord | None:
+        how = spec.method_options["normalisation"]
+        return None if how in absent else run(spec, values=values if how in explode else HEALTHY)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("make", "standing"),
+    [
+        (normalised(), "holds"),
+        (normalised(explode=("sample", "batch")), "fails"),
+        (normalised(explode=()), "fails"),
+        (normalised(values={**EXPLODED, "D2": 1e-3}), "fails"),  # D1 alone
+        (normalised(values={**EXPLODED, "D2": math.nan}), "undecided"),
+        (normalised(absent=("none",)), "undecided"),
+        (normalised(values=None), "undecided"),
+        (lambda spec: None, "undecided"),
+    ],
+)
+def test_normalising_each_sample_is_what_explodes(make, standing):
+    assert answer(findings.normalisation_explodes, make, "credit_normalisation") == standing
+
+
+def test_under_the_paper_budget_every_seed_is_wanted():
+    made = book(only((42,), normalised()), "credit_normalisation", budget="paper")
+    assert findings.normalisation_explodes(made).standing == "undecided"
+    assert "6 of 18" in findings.normalisation_explodes(made).because
+
+
+def indexed(inputs=LAYER_0, outputs=EVEN, **fields):
+    def make(spec: RunSpec) -> RunRecord | None:
+        index = spec.method_options.get("index", "output")
+        return run(spec, history=[epoch(1, gamma=inputs if index == "input" else outputs, **fields)])
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("make", "standing"),
+    [
+        (indexed(), "holds"),
+        (indexed(outputs=LAYER_0), "fails"),  # both are carried by layer 0
+        (indexed(inputs=EVEN), "fails"),
+        (indexed(inputs=(0.0, 0.42, 0.0, 0.0, 0.0)), "fails"),  # one layer, but not layer 0
+        (indexed(d2=COLLAPSED), "undecided"),
+        (indexed(outputs=(-0.1,) * 5), "undecided"),
+        (only((42, 123), indexed()), "undecided"),
+        (lambda spec: None, "undecided"),
+    ],
+)
+def test_the_index_decides_whether_layer_0_carries_all(make, standing):
+    assert answer(findings.index_decides, make, "early_epochs") == standing
+
+
+def relaxed(bp=0.58, ep: float | None = 0.57, frozen: float | None = 0.35, values=HEALTHY):
+    def make(spec: RunSpec) -> RunRecord | None:
+        if spec.method not in ("bp", "ep") or spec.control == "shallow":
+            return None
+        if spec.control == "frozen":
+            return None if frozen is None else run(spec, frozen)
+        accuracy = bp if spec.method == "bp" else ep
+        return None if accuracy is None else run(spec, accuracy, values)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("make", "standing"),
+    [
+        (relaxed(), "holds"),
+        (relaxed(ep=0.561), "holds"),
+        (relaxed(ep=0.70), "holds"),
+        (relaxed(ep=0.559), "fails"),
+        (relaxed(frozen=0.57), "fails"),  # close, but its depth is not used
+        (relaxed(frozen=None), "undecided"),
+        (relaxed(ep=0.30, frozen=None), "fails"),
+        (relaxed(ep=None), "undecided"),
+        (only((42,), relaxed()), "undecided"),
+        (only((42,), relaxed(ep=0.30)), "fails"),
+    ],
+)
+def test_relaxed_ep_tracks_bp(make, standing):
+    assert answer(findings.relaxed_ep_tracks_bp, make, "main_audit") == standing
+
+
+def rho(own=0.65, absolute=0.09, relative=0.17):
+    names = {"rho_absolute_bp": own, "rho_absolute": absolute, "rho": relative}
+    return lambda spec: run(spec, measures={name: Measurement(value) for name, value in names.items()})
+
+
+@pytest.mark.parametrize(
+    ("make", "standing"),
+    [
+        (rho(), "holds"),
+        (rho(absolute=-0.01, relative=-0.17), "holds"),
+        (rho(own=0.99), "fails"),  # nothing was lost
+        (rho(absolute=0.2), "fails"),
+        (rho(own=math.nan), "undecided"),
+        (only((42,), rho()), "undecided"),
+        (only((42,), rho(own=0.99)), "fails"),
+        (lambda spec: run(spec), "undecided"),
+    ],
+)
+def test_the_published_rho_is_attenuated(make, standing):
+    assert answer(findings.published_rho_is_attenuated, make, "triangulation") == standing
+
+
+def fa(*inexact):
+    gamma = {"gamma": Measurement(0.1, per_layer=(0.3, *inexact, 1.0))}
+    return lambda spec: run(spec, measures=gamma) if spec.method == "fa" else None
+
+
+@pytest.mark.parametrize(
+    ("make", "standing"),
+    [
+        (fa(0.05, 0.05, 0.1), "holds"),
+        (fa(0.3, 0.3, 0.39), "holds"),
+        (fa(0.3, 0.3, 0.41), "fails"),  # the others are more than the one
+        (fa(0.9, 0.9, 0.9), "fails"),
+        (fa(math.nan, 0.1, 0.1), "undecided"),
+        (only((42,), fa(0.1, 0.1, 0.1)), "undecided"),
+        (lambda spec: run(spec, values=None), "undecided"),
+    ],
+)
+def test_fas_deep_alignment_is_mostly_its_exact_layer(make, standing):
+    assert answer(findings.exact_layer_carries_fa, make, "main_audit") == standing
+
+
+@pytest.mark.parametrize("claim", findings.FINDINGS, ids=lambda claim: claim.experiment + ": " + claim.statement)
+def test_without_records_every_finding_is_undecided(claim):
+    found = claim.ask(book())
+    assert (found.standing, found.keys) == ("undecided", ())

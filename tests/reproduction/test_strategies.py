@@ -1,0 +1,79 @@
+"""A way of reporting walks a run back by what it looks at, and by nothing else."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.reproduction.made import EXPLODED, HEALTHY, finding, report, run
+
+from creditscope.reproduction.strategies import STRATEGIES
+from creditscope.study.spec import RunSpec
+from creditscope.study.tables import SeedRow
+from creditscope.verdict import Measurement, judge, profile
+
+WAYS = list(STRATEGIES)
+
+
+def asked(values=HEALTHY, depth: float | None = 10.0, accuracy=0.3, gamma: float | None = 0.1):
+    """What every way says of one run; `depth` is D3's margin in points."""
+    measures = {} if gamma is None else {"gamma_clamped_mean": Measurement(gamma)}
+    record = run(RunSpec(), accuracy, values, measures)
+    findings = dict(report(values, {}).findings) | ({} if depth is None else {"D3": finding("D3", depth)})
+    verdict = judge(profile("three"), findings)
+    seed = SeedRow(seed=42, key=record.key, accuracy=accuracy, findings=findings, verdict=verdict)
+    return {name: way(seed, record) for name, way in STRATEGIES.items()}
+
+
+def back(**fields):
+    return [name for name, answer in asked(**fields).items() if answer]
+
+
+def test_there_are_seven_ways():
+    assert WAYS == ["accuracy", "accuracy + Γ", "+ D1", "+ D2", "+ D4", "+ D3", "all"]
+
+
+def test_a_healthy_run_is_walked_back_by_none():
+    assert back() == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "ways"),
+    [
+        ({"values": EXPLODED}, ["+ D1", "+ D2", "all"]),
+        ({"values": {**HEALTHY, "D4": 0.5}}, ["+ D4", "all"]),
+        ({"values": {**HEALTHY, "D0": 3.0}}, ["all"]),
+        ({"depth": -5.0}, ["+ D3", "all"]),
+        ({"gamma": 0.0}, WAYS[1:]),
+        ({"gamma": math.nan}, WAYS[1:]),
+        ({"accuracy": 0.1}, WAYS),
+        ({"accuracy": 0.104}, WAYS),  # on 10,000 images that is still chance
+        ({"accuracy": 0.107}, []),
+        ({"accuracy": math.nan}, WAYS),
+    ],
+)
+def test_each_way_sees_what_it_looks_at(fields, ways):
+    assert back(**fields) == ways
+
+
+def test_what_was_not_measured_is_no_answer():
+    without_twin = asked(depth=None)
+    assert {name for name, answer in without_twin.items() if answer is None} == {"+ D3", "all"}
+    assert asked(depth=None, values=EXPLODED)["all"] is True  # what is known is enough
+    without_credit = asked(gamma=None)
+    assert {name for name, answer in without_credit.items() if answer is None} == set(WAYS[1:])
+    assert without_credit["accuracy"] is False
+    assert asked(gamma=None, values=EXPLODED)["+ D1"] is True
+
+
+def test_an_undecided_diagnostic_walks_nobody_back():
+    record = run(RunSpec(), 0.3)
+    straddling = {"D3": finding("D3", 1.0)}
+    undecided = Measurement(1.0, interval=(0.0, 3.0))
+    entry = straddling["D3"]
+    findings = {
+        **record.report.findings,
+        "D3": type(entry)(entry.code, "", "undecided", undecided, entry.limit, "", ""),
+    }
+    seed = SeedRow(seed=42, key="", accuracy=0.3, findings=findings, verdict=record.report.verdict)
+    assert STRATEGIES["+ D3"](seed, record) is False
