@@ -139,8 +139,9 @@ def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Compared:
     error, freedom, note = _standard_error(ours, theirs)
     if error is None or error == 0:
         within = abs(difference) <= TOLERANCE[kind]
-        note = f"no spread: compared within {TOLERANCE[kind]:g}{' decades' if kind == 'scale' else ''}"
-        return Compared(Outcome.AGREES if within else Outcome.DIFFERS, difference, None, note)
+        unit = " decades" if kind == "scale" else ""
+        rule = f"no spread: compared within {TOLERANCE[kind]:g}{unit}" if TOLERANCE[kind] else ""
+        return Compared(Outcome.AGREES if within else Outcome.DIFFERS, difference, None, rule)
     errors = difference / error
     return Compared(Outcome.AGREES if abs(errors) <= _quantile(freedom) else Outcome.DIFFERS, difference, errors, note)
 

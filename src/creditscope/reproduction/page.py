@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import fill
+
 from rich import box
 from rich.table import Table
 
@@ -34,7 +36,8 @@ def text(sheet: Sheet, width: int) -> str:
         last = line.row
         verdict = MARKS.get(line.outcome, str(line.outcome))
         table.add_row(row, line.heading, ours(line), theirs(line.published, line.kind), difference(line), verdict)
-    return "\n\n".join((sheet.title, caption(sheet), drawn(table, width), f"{counted(sheet.lines)}."))
+    told = fill(caption(sheet), width)
+    return "\n\n".join((sheet.title, told, drawn(table, width), f"{counted(sheet.lines)}."))
 
 
 def markdown(sheet: Sheet, records: str = RECORDS) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from rich import box
 from rich.table import Table
 
 from creditscope.reproduction.book import Book
 from creditscope.reproduction.experiments import Experiment, in_order
+from creditscope.study.engine import cores
 from creditscope.study.page import drawn
 from creditscope.study.plan import Plan
 from creditscope.study.state import Pace, duration, learn_pace
@@ -17,7 +16,7 @@ from creditscope.study.store import State
 
 def listing(book: Book, width: int, workers: int | None) -> str:
     """A line for every experiment, then all of them together; a run that two experiments share counts once."""
-    number = workers or os.cpu_count() or 1
+    number = workers or cores()
     everything: Plan = {}
     for one in in_order():
         everything |= book.plan(one.name)

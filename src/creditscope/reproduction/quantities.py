@@ -99,6 +99,11 @@ def at_epoch(name: str, heading: str, kind: Kind, epoch: int, read: Callable[[Hi
     return Quantity(f"{name}_{epoch}", f"{heading} after epoch {epoch}", kind, found)
 
 
+def layer_gamma(layer: int) -> Callable[[HistoryRow], float]:
+    """Γ of one layer of a row of the history; NaN where it was not measured."""
+    return lambda row: row.gamma[layer] if layer < len(row.gamma) else math.nan
+
+
 def deep_gamma(row: HistoryRow) -> float:
     """Mean Γ over layers 1..L of a row of the history."""
     return mean(row.gamma[1:])

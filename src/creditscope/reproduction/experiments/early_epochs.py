@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from creditscope.reproduction.book import Book
 from creditscope.reproduction.experiments import experiment
-from creditscope.reproduction.quantities import at_epoch, deep_gamma
+from creditscope.reproduction.quantities import at_epoch, deep_gamma, layer_gamma
 from creditscope.reproduction.sheet import Line, lines
 
 FIRST = tuple(
     quantity
     for epoch in (1, 2)
     for quantity in (
-        at_epoch("gamma_0", "Γ at layer 0", "cosine", epoch, lambda row: row.gamma[0]),
-        at_epoch("gamma_1", "Γ at layer 1", "cosine", epoch, lambda row: row.gamma[1]),
+        at_epoch("gamma_0", "Γ at layer 0", "cosine", epoch, layer_gamma(0)),
+        at_epoch("gamma_1", "Γ at layer 1", "cosine", epoch, layer_gamma(1)),
         at_epoch("gamma_deep", "deep Γ", "cosine", epoch, deep_gamma),
     )
 )

@@ -1,0 +1,250 @@
+"""`creditscope reproduce` runs what is missing, writes the table, and says what it could not do."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.reproduction.made import EXPLODED, run
+from tests.study.made import PretendEngine, failing
+
+from creditscope.reproduction import book, experiments
+from creditscope.reproduction.experiments import Experiment
+from creditscope.reproduction.quantities import ACCURACY, GROWTH
+from creditscope.reproduction.sheet import lines
+from creditscope.study import engine
+from creditscope.study.declaration import Study
+from creditscope.study.job import Job, Outcome
+from creditscope.study.plan import plan
+
+TINY = """
+name = "{name}"
+[fixed]
+"network.d" = 16
+data = "{data}"
+[grid]
+method = ["bp", "dfa"]
+seed = [1, 2, 3]
+[budget.laptop]
+epochs = 1
+[budget.paper]
+epochs = 2
+"""
+WRITTEN = ("results/tables/tiny.md", "results/tables/tiny.json")
+
+
+def trained(job: Job) -> Outcome:
+    """A run whose accuracy is a function of its method and seed."""
+    made = run(job.spec, 0.3 + 0.01 * job.spec.seed, EXPLODED if job.spec.method == "dfa" else {"D1": 1.5})
+    return Outcome(b"weights", made.model_copy(update={"key": job.key}).to_json())
+
+
+class Workers:
+    """The engines that were asked for; `answer` is what the next one gives."""
+
+    def __init__(self) -> None:
+        self.answer = trained
+        self.made: list[PretendEngine] = []
+
+    def __call__(self, workers: int | None) -> PretendEngine:
+        self.made.append(PretendEngine(self.answer, workers or 2))
+        return self.made[-1]
+
+    @property
+    def jobs(self) -> list[Job]:
+        return [job for one in self.made for job in one.jobs]
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """Two made experiments in the place of the seventeen: one on data of the package, one on data that is not there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CREDITSCOPE_OFFLINE", "1")
+    declared = {"far": "cifar100", "tiny": "mnist1d"}
+    for name, data in declared.items():
+        Path(f"{name}.toml").write_text(TINY.replace("{name}", name).replace("{data}", data))
+    monkeypatch.setattr(book, "study_file", lambda name: tmp_path / f"{name}.toml")
+
+    def table(name: str):
+        return lambda kept: [
+            line
+            for method in ("bp", "dfa")
+            for line in lines(kept, name, method, {"method": method}, (ACCURACY, GROWTH))
+        ]
+
+    made = {name: Experiment(name, number, "Is it so?", table(name)) for number, name in enumerate(declared)}
+    monkeypatch.setattr(experiments.experiments, "_entries", made)
+    monkeypatch.setattr(experiments.experiments, "_complete", True)
+    workers = Workers()
+    monkeypatch.setattr(engine, "LocalEngine", workers)
+    return workers
+
+
+def runs() -> dict[str, object]:
+    return plan(Study.read("tiny.toml"), "laptop")
+
+
+def test_an_experiment_is_run_and_its_table_printed_and_written(tiny, creditscope):
+    done = creditscope("reproduce", "tiny")
+    assert done.code == 0
+    assert len(tiny.jobs) == 6
+    assert "Is it so?" in done.out
+    assert "6 to go" in done.err
+    assert "wrote results/tables/tiny.md" in done.out
+    assert all(Path(name).exists() for name in WRITTEN)
+    assert "32.0 % ± 1.0 (3 seeds)" in Path(WRITTEN[0]).read_text(encoding="utf-8")
+
+
+def test_every_link_of_the_table_leads_to_a_record(tiny, creditscope):
+    for options in ((), ("--records", "elsewhere/kept"), ("--out", "a/b/tables", "--records", "kept")):
+        assert creditscope("reproduce", "tiny", *options).code == 0
+        table = Path("a/b/tables/tiny.md") if "--out" in options else Path(WRITTEN[0])
+        targets = re.findall(r"\]\(([^)]+)\)", table.read_text(encoding="utf-8"))
+        assert len(targets) == 12
+        assert all(json.loads((table.parent / target).read_text())["key"] in target for target in targets)
+
+
+def test_what_is_done_is_not_done_again_and_what_is_missing_is(tiny, creditscope):
+    assert creditscope("reproduce", "tiny").code == 0
+    tiny.made.clear()
+    assert creditscope("reproduce", "tiny").code == 0
+    assert tiny.made == []
+    for path in (
+        Path("runs", next(iter(runs())), "record.json"),
+        Path("results/records", f"{next(iter(runs()))}.json"),
+    ):
+        path.unlink()
+    assert creditscope("reproduce", "tiny").code == 0
+    assert [job.key for job in tiny.jobs] == [next(iter(runs()))]
+
+
+def deleted(key: str) -> None:
+    """Remove every trace of a run but the table."""
+    Path("results/records", f"{key}.json").unlink()
+    for path in Path("runs", key).iterdir():
+        path.unlink()
+
+
+def test_a_deleted_record_that_is_run_again_gives_the_same_bits(tiny, creditscope):
+    creditscope("reproduce", "tiny")
+    before = {name: Path(name).read_bytes() for name in WRITTEN}
+    deleted(next(iter(runs())))
+    done = creditscope("reproduce", "tiny")
+    assert "All 12 numbers of earlier runs are the same, to the last bit." in done.out
+    assert {name: Path(name).read_bytes() for name in WRITTEN} == before
+
+
+@pytest.mark.parametrize(("moved", "words"), [(0.001, "(inside the"), (0.5, "(OUTSIDE the")])
+def test_a_run_that_comes_out_otherwise_is_held_against_the_seeds(tiny, creditscope, moved, words):
+    creditscope("reproduce", "tiny")
+    key = next(iter(runs()))
+    deleted(key)
+    tiny.answer = lambda job: Outcome(b"", run(job.spec, 0.31 + moved, {"D1": 1.5}).to_json())
+    done = creditscope("reproduce", "tiny")
+    assert done.code == 0
+    assert f"bp, accuracy, run {key}: 0.31 before, {0.31 + moved:g} now {words} seeds' 95 % interval)" in done.out
+
+
+def test_the_paper_budget_has_runs_and_tables_of_its_own(tiny, creditscope):
+    assert creditscope("reproduce", "tiny").code == creditscope("reproduce", "tiny", "--budget", "paper").code == 0
+    assert len(tiny.jobs) == 12
+    assert "2 epochs" in Path("results/tables/tiny-paper.md").read_text(encoding="utf-8")
+    assert "1 epochs" in Path("results/tables/tiny.md").read_text(encoding="utf-8")
+
+
+def test_tables_only_runs_nothing(tiny, creditscope):
+    done = creditscope("reproduce", "tiny", "--tables-only")
+    assert (done.code, tiny.made) == (0, [])
+    assert "4 not run." in done.out
+    assert not Path("runs").exists()
+
+
+def test_pages_are_written_on_request(tiny, creditscope):
+    done = creditscope("reproduce", "tiny", "--html", "pages")
+    assert done.code == 0
+    assert Path("pages/tiny/index.html").exists()
+
+
+def test_the_list_shows_every_experiment_with_its_state(tiny, creditscope):
+    creditscope("reproduce", "tiny")
+    tiny.made.clear()
+    done = creditscope("reproduce", "--list")
+    assert (done.code, tiny.made) == (0, [])
+    assert re.search(r"tiny .* 6/6 +done", done.out)
+    assert re.search(r"far .* 0/6 +not run", done.out)
+    assert "6 of 12 runs are done" in done.out
+
+
+def test_data_that_cannot_be_had_is_named(tiny, creditscope, tmp_path):
+    done = creditscope("reproduce", "far", "--data-dir", "data")
+    assert done.code == 2
+    assert "The dataset 'cifar100' is not in data" in done.err
+    assert tiny.made == []
+
+
+def test_when_everything_is_run_the_others_go_on(tiny, creditscope):
+    done = creditscope("reproduce", "--data-dir", "data")
+    assert done.code == 1
+    assert "far was not run: The dataset 'cifar100' is not in data" in done.err
+    assert len(tiny.jobs) == 6
+    assert Path(WRITTEN[0]).exists()
+    assert "not run" in Path("results/tables/far.md").read_text(encoding="utf-8")
+
+
+def test_runs_that_fail_are_named_and_done_again_on_request(tiny, creditscope):
+    tiny.answer = failing()
+    done = creditscope("reproduce", "tiny")
+    assert done.code == 1
+    assert done.out.count("creditscope study show") == 6
+    assert "--retry-failed" in done.out
+    tiny.answer = trained
+    assert creditscope("reproduce", "tiny").code == 1
+    assert creditscope("reproduce", "tiny", "--retry-failed").code == 0
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tiny, creditscope):
+    ended = []
+
+    def stopped(job: Job) -> Outcome:
+        if len(ended) == 2:
+            raise KeyboardInterrupt
+        ended.append(job)
+        return trained(job)
+
+    tiny.answer = stopped
+    done = creditscope("reproduce", "tiny", "--workers", "1")
+    assert (done.code, len(list(Path("runs").glob("*/record.json")))) == (130, 2)
+    assert "run the same command again" in done.err
+    assert tiny.made[0].stopped
+    tiny.answer, tiny.made[:] = trained, []
+    assert creditscope("reproduce", "tiny").code == 0
+    assert len(tiny.jobs) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("tinny",), "There is no experiment called 'tinny'. Did you mean 'tiny'?"),
+        (("tinny", "--list"), "There is no experiment called 'tinny'"),
+        (("tiny", "--budget", "laptopp"), "There is no budget called 'laptopp'"),
+        (("tiny", "--results", "nowhere"), "--results nowhere is no folder"),
+        (("tiny", "--store", "tiny.toml/x"), "cannot be made: Not a directory"),
+        (("tiny", "--workers", "0"), "--workers"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_2(tiny, creditscope, arguments, told):
+    done = creditscope("reproduce", *arguments)
+    assert done.code == 2
+    assert told in done.err
+    assert not Path("results").exists()
+
+
+def test_a_file_that_is_no_table_is_not_written_over(tiny, creditscope):
+    path = Path(WRITTEN[1])
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    done = creditscope("reproduce", "tiny")
+    assert (done.code, path.read_text()) == (2, "mine")
+    assert "is no table of a reproduction" in done.err

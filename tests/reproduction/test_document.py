@@ -1,0 +1,95 @@
+"""The page states what the records say of every claim, and nothing that they do not say."""
+
+from __future__ import annotations
+
+import pytest
+from tests.reproduction.made import EXPLODED, HEALTHY, book, run
+
+from creditscope.records import RunRecord
+from creditscope.report.markdown import escaped
+from creditscope.reproduction.book import Book
+from creditscope.reproduction.document import document
+from creditscope.reproduction.experiments import in_order, sheets
+from creditscope.reproduction.findings import FINDINGS
+from creditscope.reproduction.statements import STATEMENTS
+from creditscope.study.spec import RunSpec
+
+
+def published_form(spec: RunSpec) -> RunRecord | None:
+    """BP is healthy, DFA explodes and is no better than frozen."""
+    if spec.control != "none":
+        return run(spec, 0.35)
+    return run(spec, 0.30, EXPLODED) if spec.method == "dfa" else run(spec, 0.60)
+
+
+def opposite(spec: RunSpec) -> RunRecord | None:
+    return run(spec, 0.35) if spec.control != "none" else run(spec, 0.60, HEALTHY if spec.method == "dfa" else EXPLODED)
+
+
+def row_of(page: str, statement: str) -> list[str]:
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| {escaped(statement)} |")]
+    return [cell.strip() for cell in row.strip("|").split(" | ")]
+
+
+BOOKS = {
+    "nothing": book(),
+    "published form": book(published_form, "main_audit"),
+    "opposite": book(opposite, "main_audit"),
+}
+PAGES = {name: document(made) for name, made in BOOKS.items()}
+
+
+@pytest.mark.parametrize("name", BOOKS)
+def test_every_claim_stands_with_its_computed_outcome(name):
+    for claim in (*STATEMENTS, *FINDINGS):
+        answer = claim.ask(BOOKS[name])
+        cells = row_of(PAGES[name], claim.statement)
+        assert cells[1] == f"**{answer.standing}**"
+        assert cells[2] == escaped(answer.because)
+        assert all(f"../results/records/{key}.json" in cells[-1] for key in answer.keys)
+
+
+def test_the_outcome_changes_with_the_records():
+    claim = "DFA is below its frozen twin"
+    assert [row_of(page, claim)[1] for page in PAGES.values()] == ["**undecided**", "**holds**", "**fails**"]
+
+
+def test_findings_that_do_not_hold_are_called_not_confirmed():
+    page = PAGES["published form"]
+    above, _, below = page.partition("Looked for, and not confirmed")
+    for claim in FINDINGS:
+        holds = claim.ask(BOOKS["published form"]).standing == "holds"
+        assert (escaped(claim.statement) in above) == holds
+        assert (escaped(claim.statement) in below) == (not holds)
+    assert "None of our expectations is confirmed yet." in PAGES["nothing"]
+
+
+def test_what_differs_is_listed_with_its_reason_and_nothing_else_is():
+    (_, _, listed) = PAGES["published form"].partition("## What differs")
+    differing = [line for one in sheets(BOOKS["published form"]) for line in one.lines if line.outcome == "differs"]
+    assert differing
+    assert listed.count("\n| [") == len(differing)
+    assert "Nothing that was run differs." in PAGES["nothing"]
+
+
+def test_every_experiment_is_in_the_overview_with_its_counts():
+    rows = [line for line in PAGES["nothing"].splitlines() if "../results/tables/" in line and line[2].isdigit()]
+    assert len(rows) == len(in_order())
+    assert all(row.endswith(f"| 0 | 0 | 0 | {len(one.lines)} |") for row, one in zip(rows, sheets(book()), strict=True))
+
+
+def test_verdicts_of_the_main_audit_are_shown_per_seed_and_over_seeds():
+    (row,) = [line for line in PAGES["published form"].splitlines() if line.startswith("| dfa | 30.0 % | 35.0 % |")]
+    assert "42: FAIL(D1+D2+D3); 123: FAIL(D1+D2+D3); 456: FAIL(D1+D2+D3) | **FAIL(D1+D2+D3)**" in row
+
+
+def test_runs_of_the_published_length_have_a_table_of_their_own():
+    made = book(run, "random_init")
+    assert [one.stem for one in sheets(made)] == [one.name for one in in_order()]  # untrained is the same in both
+    longer = Book(book(run, "cnn", budget="paper").store)
+    found = {one.stem: one for one in sheets(longer)}
+    assert [name for name in found if name.endswith("-paper")] == ["cnn-paper"]
+    assert found["cnn-paper"].ours == "100 epochs, seeds 42, 123, 456"
+    assert found["cnn"].ours == "3 epochs, seed 42"
+    assert all(line.outcome == "not run" for line in found["cnn"].lines)
+    assert "[cnn-paper](../results/tables/cnn-paper.md)" in document(longer)
