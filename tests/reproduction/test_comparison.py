@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from scipy import stats
 from tests.reproduction.made import figure
 
-from creditscope.reproduction.comparison import TOLERANCE, Outcome, compare, compare_flags
+from creditscope.reproduction.comparison import TOLERANCE, Outcome, compare, compare_flags, rounded
 
 AGREES, DIFFERS, NOT_PUBLISHED, NOT_RUN = Outcome.AGREES, Outcome.DIFFERS, Outcome.NOT_PUBLISHED, Outcome.NOT_RUN
 shares = some.floats(0.05, 0.95)
@@ -54,6 +54,7 @@ def test_a_figure_without_a_spread_is_one_more_draw_of_ours(values, mean):
     half = stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) * math.sqrt(1 + 1 / n)
     distance = abs(mean - np.mean(values))
     assume(abs(distance - half) > 1e-9)
+    mean = float(f"{mean:.12f}")  # printed with so many digits that rounding does not matter
     found = compare(values, figure(mean=mean), "share")
     assert (found.outcome is AGREES) == (distance < half)
     assert "no published spread" in found.note
@@ -101,6 +102,36 @@ def test_a_spread_of_zero_divides_nothing(theirs):
     found = compare([1.0, 1.0, 1.0], theirs, "count")
     assert (found.outcome, found.errors) == (AGREES, None)
     assert compare([2.0, 2.0, 2.0], theirs, "count").outcome is DIFFERS
+
+
+@given(some.floats(1e-9, 1e9), some.integers(1, 4))
+def test_whatever_would_be_printed_the_same_agrees_however_little_it_spreads(value, digits):
+    """The mean lies within half a unit of the last printed digit."""
+    shown = float(f"{value:.{digits - 1}e}")
+    assume(all(abs(value - end) > 1e-9 * value for end in rounded(shown)))
+    values = [value * (1 - 1e-12), value * (1 + 1e-12)]
+    assert compare(values, figure(mean=shown), "scale").outcome is AGREES
+    assert compare(values, figure(mean=shown), "cosine").outcome is AGREES
+
+
+@pytest.mark.parametrize(
+    ("printed", "ends"),
+    [
+        (0.008, (0.0075, 0.0085)),
+        (200.0, (150.0, 250.0)),
+        (694.0, (693.5, 694.5)),
+        (1e5, (5e4, 1.5e5)),
+        (0.0, (0.0, 0.0)),
+    ],
+)
+def test_a_figure_stands_for_half_a_unit_of_its_last_digit(printed, ends):
+    assert rounded(printed) == pytest.approx(ends)
+
+
+def test_beyond_the_printed_digits_the_spread_decides_again():
+    assert compare([0.00760, 0.00761, 0.00762], figure(mean=0.008), "scale").note.endswith("to the printed digits")
+    assert compare([0.00740, 0.00741, 0.00742], figure(mean=0.008), "scale").outcome is DIFFERS
+    assert compare([2.4, 2.4, 2.4], figure(mean=2), "count").outcome is DIFFERS  # a count is not rounded
 
 
 def test_scales_are_compared_as_logarithms():

@@ -23,7 +23,7 @@ def test_the_page_and_every_table_are_current(written):
 
 
 def test_no_table_is_left_of_an_experiment_that_is_gone(written):
-    assert {path for path in reproduction.TABLES.iterdir()} <= set(written), "remove it"
+    assert set(reproduction.TABLES.iterdir()) <= set(written), "remove it"
 
 
 def test_every_link_leads_somewhere(written):

@@ -1,7 +1,8 @@
 """Do two numbers agree?  Ours against the published one, in standard errors, with the rule that was used.
 
 Both sides with a spread over seeds: Welch's t. One side only: the other is read as one more draw of it. Neither: a
-fixed tolerance per kind of number. Scales (norms, growth) are compared as decimal logarithms.
+fixed tolerance per kind of number. Scales (norms, growth) are compared as decimal logarithms. A figure that was printed
+without a spread is known to its last digit only: ours agrees with it wherever it would be printed the same.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from statistics import fmean, stdev
 from typing import Literal
@@ -44,11 +46,12 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """Numbers on one side: centre, spread (None if unknown) and how many seeds stand behind it."""
+    """Numbers on one side: centre, spread (None if unknown), how many seeds stand behind it, and what it may round."""
 
     mean: float
     std: float | None
     seeds: int
+    printed: tuple[float, float] = (math.nan, math.nan)
 
 
 def compare(values: Sequence[float], figure: Figure | None, kind: Kind) -> Compared:
@@ -119,7 +122,17 @@ def _theirs(figure: Figure, near: float, kind: Kind) -> _Side:
     if figure.mean is None:
         return _Side(math.nan, None, 1)
     std = None if kind == "scale" else figure.std
-    return _Side(_on_scale(figure.mean, kind), std, figure.seeds if std is not None else 1)
+    if std is not None:
+        return _Side(_on_scale(figure.mean, kind), std, figure.seeds)
+    low, high = (_on_scale(end, kind) for end in rounded(figure.mean))
+    return _Side(_on_scale(figure.mean, kind), None, 1, (math.nan, math.nan) if kind == "count" else (low, high))
+
+
+def rounded(printed: float) -> tuple[float, float]:
+    """The numbers that a figure may stand for: half a unit of its last digit to either side."""
+    exponent = Decimal(repr(printed)).normalize().as_tuple().exponent
+    half = 0.5 * 10.0**exponent if printed and isinstance(exponent, int) else 0.0
+    return printed - half, printed + half
 
 
 def _side(values: Sequence[float]) -> _Side:
@@ -137,12 +150,15 @@ def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Compared:
     if math.isnan(difference):
         return Compared(Outcome.NOT_PUBLISHED)
     error, freedom, note = _standard_error(ours, theirs)
+    same = theirs.printed[0] <= ours.mean <= theirs.printed[1]
     if error is None or error == 0:
-        within = abs(difference) <= TOLERANCE[kind]
+        within = same or abs(difference) <= TOLERANCE[kind]
         unit = " decades" if kind == "scale" else ""
         rule = f"no spread: compared within {TOLERANCE[kind]:g}{unit}" if TOLERANCE[kind] else ""
         return Compared(Outcome.AGREES if within else Outcome.DIFFERS, difference, None, rule)
     errors = difference / error
+    if same and abs(errors) > _quantile(freedom):
+        return Compared(Outcome.AGREES, difference, errors, f"{note}; the same to the printed digits")
     return Compared(Outcome.AGREES if abs(errors) <= _quantile(freedom) else Outcome.DIFFERS, difference, errors, note)
 
 
