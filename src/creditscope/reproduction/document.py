@@ -30,9 +30,9 @@ Source of the published figures: {source}."""
 RULES = f"""How two numbers are compared. Where both sides have a spread over seeds: Welch's t at 95 %. Where one side
 has one: the other is read as one more draw. Where neither has: within {100 * TOLERANCE["share"]:g} points for
 accuracies, {TOLERANCE["cosine"]:g} for cosines, {TOLERANCE["scale"]:g} decades for scales. Norms and growth are
-compared as logarithms; of a published range the nearest point counts, and a figure without a spread is known to its last
-digit only. Our runs are shorter than the published ones where the table says so, and a difference may be nothing but
-that."""
+compared as logarithms; of a published range the nearest point counts, and a figure without a spread is known to its
+last digit only. Our runs are shorter than the published ones where the table says so, and a difference may be nothing
+but that."""
 
 
 def document(book: Book) -> str:

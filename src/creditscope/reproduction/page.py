@@ -27,7 +27,7 @@ def caption(sheet: Sheet) -> str:
 
 def text(sheet: Sheet, width: int) -> str:
     """The table for a terminal."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for heading in HEADINGS:
         table.add_column(heading, overflow="fold")
     last = ""
