@@ -29,7 +29,7 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
     (
         "temporal",
         "*",
-        "first_*",
+        "first_D2",
         "The published D2 was probably measured at N = 1,024, where the floor is met earlier.",
     ),
     ("threshold_sensitivity", "*", "healthy", "The published healthy extreme is EP as it was relaxed there."),

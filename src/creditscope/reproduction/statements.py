@@ -99,7 +99,7 @@ def penalty_removes_the_explosion_only(book: Book) -> Answer:
         cases.append(Case(said, None if holds and len(row.seeds) < SEEDS else holds, keys))
         if not wanted:
             cases.append(_depth_does_not_pass(row))
-    return together(cases, SEEDS)
+    return together(cases, 3)  # without penalty, with it, and depth
 
 
 def _depth_does_not_pass(row: AuditRow) -> Case:

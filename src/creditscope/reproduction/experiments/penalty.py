@@ -44,4 +44,4 @@ def penalty(book: Book) -> Iterator[Line]:
 
 def penalised(method: str, strength: float) -> str:
     """The name of a row."""
-    return f"{method}, penalty {strength:.10g}".replace("1e-04", "0.0001") if strength else method
+    return f"{method}, penalty {strength:g}" if strength else method
