@@ -8,18 +8,19 @@ from creditscope.report.markdown import escaped
 from creditscope.report.markdown import table as markdown_table
 from creditscope.reproduction.book import Book
 from creditscope.reproduction.claims import Answer, Claim, Standing
-from creditscope.reproduction.comparison import TOLERANCE, Outcome
+from creditscope.reproduction.comparison import TOLERANCE, Kind, Outcome
 from creditscope.reproduction.experiments import sheets
 from creditscope.reproduction.findings import FINDINGS
 from creditscope.reproduction.page import links
 from creditscope.reproduction.published import published
 from creditscope.reproduction.reasons import reason
-from creditscope.reproduction.sheet import Sheet
+from creditscope.reproduction.sheet import Sheet, figure
 from creditscope.reproduction.statements import STATEMENTS
 from creditscope.reproduction.words import difference, ours, theirs
 from creditscope.study.tables import AuditRow
 
 RECORDS, TABLES = "../results/records", "../results/tables"
+BESIDE: tuple[tuple[str, Kind], ...] = (("accuracy", "share"), ("flags", "flags"))
 OPENING = """# The published audit, reproduced
 
 Written by `make docs` from the records under `results/`. Nothing here is typed by hand but the reasons, which are shown
@@ -48,6 +49,7 @@ def document(book: Book) -> str:
         *_findings(found),
         "## The main audit, judged by us",
         _verdicts(book.table("main_audit")),
+        _other_flags(tables),
         "## The experiments",
         RULES,
         _overview(tables),
@@ -98,10 +100,30 @@ def _verdicts(rows: Sequence[AuditRow]) -> str:
                 margin,
                 "; ".join(f"{seed.seed}: {escaped(str(seed.verdict))}" for seed in row.seeds),
                 f"**{escaped(str(row.verdict))}**",
+                *(escaped(theirs(figure("main_audit", _published_row(row), name), kind)) for name, kind in BESIDE),
                 links(tuple(seed.key for seed in row.seeds), RECORDS),
             )
         )
-    return markdown_table(("method", "accuracy", "frozen twin", "D3, points", "each seed", "over seeds", "runs"), body)
+    heads = ("method", "accuracy", "frozen twin", "D3, points", "each seed", "over seeds")
+    return markdown_table((*heads, "published accuracy", "published flags", "runs"), body)
+
+
+def _published_row(row: AuditRow) -> str:
+    """DFA was published with index = input."""
+    method, index = row.spec.method, row.spec.method_options.get("index", "output")
+    return f"dfa, index {index}" if method == "dfa" else method
+
+
+def _other_flags(tables: Sequence[Sheet]) -> str:
+    """A sentence for every method whose flags are not the published ones."""
+    return "\n".join(
+        f"- {escaped(line.row)}: flags {escaped(ours(line))}, published {escaped(theirs(line.published, line.kind))}. "
+        f"{escaped(reason(one, line))}"
+        for one in tables
+        if one.stem == "main_audit"
+        for line in one.lines
+        if line.quantity == "flags" and line.outcome is Outcome.DIFFERS
+    )
 
 
 def _overview(tables: Sequence[Sheet]) -> str:
