@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from creditscope.diagnostics import diagnostics
 from creditscope.report.markdown import escaped
 from creditscope.report.markdown import table as markdown_table
 from creditscope.reproduction.book import Book
@@ -18,6 +19,7 @@ from creditscope.reproduction.sheet import Sheet, figure
 from creditscope.reproduction.statements import STATEMENTS
 from creditscope.reproduction.words import difference, ours, theirs
 from creditscope.study.tables import AuditRow
+from creditscope.verdict import Measurement, Status
 
 RECORDS, TABLES = "../results/records", "../results/tables"
 BESIDE: tuple[tuple[str, Kind], ...] = (("accuracy", "share"), ("flags", "flags"))
@@ -49,7 +51,7 @@ def document(book: Book) -> str:
         *_findings(found),
         "## The main audit, judged by us",
         _verdicts(book.table("main_audit")),
-        _other_flags(tables),
+        "\n".join(part for part in (_other_flags(tables), _ep_as_published()) if part),
         "## The experiments",
         RULES,
         _overview(tables),
@@ -123,6 +125,20 @@ def _other_flags(tables: Sequence[Sheet]) -> str:
         if one.stem == "main_audit"
         for line in one.lines
         if line.quantity == "flags" and line.outcome is Outcome.DIFFERS
+    )
+
+
+def _ep_as_published() -> str:
+    """The published EP against the published frozen control, which it was never held against."""
+    accuracy, control = (figure("main_audit", row, "accuracy") for row in ("ep", "dfa, frozen"))
+    if accuracy is None or control is None or accuracy.mean is None or control.mean is None:
+        return ""
+    margin = 100 * (accuracy.mean - control.mean)
+    limit = diagnostics["D3"].limit
+    fires = "D3 would have fired" if limit.judge(Measurement(margin)) is Status.FIRES else "D3 would have been silent"
+    return (
+        f"- ep: as published it was never held against a frozen control. {theirs(accuracy, 'share')} against "
+        f"{theirs(control, 'share')} is {margin:+.1f} points, so that {fires}."
     )
 
 
