@@ -28,8 +28,8 @@ def normalised(explode=("sample",), values=EXPLODED, absent=()):
         (normalised(), "holds"),
         (normalised(explode=("sample", "batch")), "fails"),
         (normalised(explode=()), "fails"),
-        (normalised(values={**EXPLODED, "D2": 1e-3}), "fails"),  # D1 alone
-        (normalised(values={**EXPLODED, "D2": math.nan}), "undecided"),
+        (normalised(values={**EXPLODED, "D2": 1e-3}), "holds"),  # growth is what is asked for
+        (normalised(values={**EXPLODED, "D1": math.nan}), "undecided"),
         (normalised(absent=("none",)), "undecided"),
         (normalised(values=None), "undecided"),
         (lambda spec: None, "undecided"),
@@ -37,6 +37,30 @@ def normalised(explode=("sample",), values=EXPLODED, absent=()):
 )
 def test_normalising_each_sample_is_what_explodes(make, standing):
     assert answer(findings.normalisation_explodes, make, "credit_normalisation") == standing
+
+
+def sized(sample: float, batch: float, none: float, absent=()):
+    norms = {"sample": sample, "batch": batch, "none": none}
+
+    def make(spec: RunSpec) -> RunRecord | None:
+        how = spec.method_options["normalisation"]
+        return None if how in absent else run(spec, measures={"hidden_norm": Measurement(norms[how])})
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("make", "standing"),
+    [
+        (sized(1e8, 1e6, 1e6), "holds"),
+        (sized(1e7, 1.01e6, 1e4), "fails"),
+        (sized(1e7, 1e6, math.nan), "undecided"),
+        (sized(1e8, 1e6, 1e6, absent=("none",)), "undecided"),
+        (lambda spec: None, "undecided"),
+    ],
+)
+def test_normalising_each_sample_drives_the_stream_ten_times_further(make, standing):
+    assert answer(findings.normalisation_drives, make, "credit_normalisation") == standing
 
 
 def test_under_the_paper_budget_every_seed_is_wanted():
