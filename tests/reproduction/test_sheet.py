@@ -85,7 +85,7 @@ def test_flags_are_raised_by_the_number_alone(publish, fields, text, outcome):
 
 
 def test_a_flag_that_was_not_measured_is_named(publish):
-    publish(figure(flags=()))
+    publish(figure(flags=(), unmeasured=("(d)",)))
     found = flagged(HEALTHY, frozen=None)
     assert (found.texts[0], found.outcome) == ("none", "agrees")
     assert "(d) not measured" in found.note

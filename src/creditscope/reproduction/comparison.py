@@ -1,8 +1,9 @@
 """Do two numbers agree?  Ours against the published one, in standard errors, with the rule that was used.
 
-Both sides with a spread over seeds: Welch's t. One side only: the other is read as one more draw of it. Neither: a
-fixed tolerance per kind of number. Scales (norms, growth) are compared as decimal logarithms. A figure that was printed
-without a spread is known to its last digit only: ours agrees with it wherever it would be printed the same.
+Both sides with a spread over seeds: Welch's t. One side only: the other is read as a mean of as many draws with the
+same spread. Neither: a fixed tolerance per kind of number. Scales (norms, growth) are compared as decimal logarithms. A
+figure that was printed without a spread is known to its last digit only: ours agrees with it wherever it would be
+printed the same. An event that did not come within our epochs says nothing about later ones.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from creditscope.intervals import LEVEL
-from creditscope.reproduction.published import Figure
+from creditscope.reproduction.published import USUAL, Figure
 
-Kind = Literal["share", "cosine", "scale", "points", "count", "flags"]
+Kind = Literal["share", "cosine", "size", "scale", "spread", "points", "count", "epoch", "flags"]
+LOGARITHMIC = ("scale", "spread")
+DRAWS = 20  # behind a spread of a null
 
 # Where neither side has a spread. A share: seeds of one method differ by less than 2 points. A cosine: twice
-# the spread of a null. A scale: half a decade, since such figures are printed with one digit.
-TOLERANCE: dict[str, float] = {"share": 0.02, "cosine": 0.05, "scale": 0.5, "points": 2.0, "count": 0.0}
+# the spread of a null. A scale, or a number of any size: half a decade, since such figures are printed with one digit.
+TOLERANCE: dict[str, float] = {
+    "share": 0.02, "cosine": 0.05, "scale": 0.5, "size": 0.5, "points": 2.0, "count": 0.0, "epoch": 0.0
+}  # fmt: skip
 
 
 class Outcome(StrEnum):
@@ -54,8 +59,8 @@ class _Side:
     printed: tuple[float, float] = (math.nan, math.nan)
 
 
-def compare(values: Sequence[float], figure: Figure | None, kind: Kind) -> Compared:
-    """Set our values, one per seed, beside a published figure."""
+def compare(values: Sequence[float], figure: Figure | None, kind: Kind, epochs: int | None = None) -> Compared:
+    """Set our values, one per seed, beside a published figure; `epochs` is how long ours were trained."""
     if not values:
         return Compared(Outcome.NOT_RUN)
     if figure is None:
@@ -63,11 +68,11 @@ def compare(values: Sequence[float], figure: Figure | None, kind: Kind) -> Compa
     if any(math.isnan(value) for value in values):
         return Compared(Outcome.DIFFERS, note=_told("undefined", [math.isnan(value) for value in values]))
     endless = [math.isinf(value) for value in values]
-    if figure.never:
-        return Compared(Outcome.AGREES if all(endless) else Outcome.DIFFERS)
+    if kind == "epoch" and (figure.never or any(endless)):
+        return _events(endless, figure, epochs)
     if any(endless):
-        return Compared(Outcome.DIFFERS, note=_told("never" if kind == "count" else "infinite", endless))
-    if kind == "scale" and min(values) <= 0:
+        return Compared(Outcome.DIFFERS, note=_told("infinite", endless))
+    if kind in LOGARITHMIC and min(values) <= 0:
         return _without_logarithm(values, figure)
     ours = _side([_on_scale(value, kind) for value in values])
     return _judged(ours, _theirs(figure, ours.mean, kind), kind)
@@ -78,14 +83,14 @@ def compare_flags(
 ) -> Compared:
     """Flags per seed against the published ones; they agree if they are the same on every seed.
 
-    unknown   flags per seed that were not measured. (d) alone may be absent, if it was not raised there either.
+    unknown   flags per seed that were not measured; they may be absent where theirs were not measured either
     """
     if not found:
         return Compared(Outcome.NOT_RUN)
     if figure is None or figure.flags is None:
         return Compared(Outcome.NOT_PUBLISHED)
     gaps = list(unknown) or [()] * len(found)
-    answers = [_same(flags, figure.flags, gap) for flags, gap in zip(found, gaps, strict=True)]
+    answers = [_same(flags, figure, gap) for flags, gap in zip(found, gaps, strict=True)]
     same = sum(answer is True for answer in answers)
     absent = ", ".join(dict.fromkeys(flag for gap in gaps for flag in gap))
     parts = [f"the same on {same} of {len(found)} seeds" if len(found) > 1 else ""]
@@ -94,11 +99,24 @@ def compare_flags(
     return Compared(outcome, note="; ".join(part for part in parts if part))
 
 
-def _same(flags: tuple[str, ...], theirs: tuple[str, ...], unknown: tuple[str, ...]) -> bool | None:
+def _same(flags: tuple[str, ...], figure: Figure, unknown: tuple[str, ...]) -> bool | None:
     """Whether the flags of one seed are the published ones; None where those that are not known would decide."""
-    if set(flags) != set(theirs) - set(unknown):
+    if set(flags) != set(figure.flags or ()) - set(unknown):
         return False
-    return None if set(unknown) & {*theirs, "(a)", "(b)"} else True
+    return None if set(unknown) - set(figure.unmeasured) else True
+
+
+def _events(absent: Sequence[bool], figure: Figure, epochs: int | None) -> Compared:
+    """Epochs of an event, some of which did not come while ours were trained."""
+    within = "" if epochs is None else f" within {epochs} epochs"
+    if figure.never:
+        return Compared(
+            Outcome.AGREES if all(absent) else Outcome.DIFFERS, note=f"ours: not{within}" if all(absent) else ""
+        )
+    latest = max(figure.values or ((figure.mean,) if figure.mean is not None else ()), default=math.inf)
+    later = epochs is not None and latest > epochs
+    note = f"not{within} on {sum(absent)} of {len(absent)} of our seeds"
+    return Compared(Outcome.NOT_RUN if later else Outcome.DIFFERS, note=note)
 
 
 def _told(word: str, where: Sequence[bool]) -> str:
@@ -107,8 +125,8 @@ def _told(word: str, where: Sequence[bool]) -> str:
 
 def _without_logarithm(values: Sequence[float], figure: Figure) -> Compared:
     """A zero agrees with a range that holds all of ours, and with nothing else."""
-    low, high = figure.low, figure.high
-    inside = low is not None and high is not None and all(low <= value <= high for value in values)
+    low = -math.inf if figure.low is None else figure.low
+    inside = figure.high is not None and all(low <= value <= figure.high for value in values)
     return Compared(Outcome.AGREES if inside else Outcome.DIFFERS, note="ours is 0, which has no logarithm")
 
 
@@ -116,22 +134,28 @@ def _theirs(figure: Figure, near: float, kind: Kind) -> _Side:
     """The published side; of a range the point that lies nearest to ours."""
     if figure.values:
         return _side([_on_scale(value, kind) for value in figure.values])
-    if figure.low is not None and figure.high is not None:
-        low, high = _on_scale(figure.low, kind), _on_scale(figure.high, kind)
-        return _Side(min(max(near, low), high), None, 1)
+    if figure.high is not None:
+        other = figure.high if figure.low is None else figure.low  # both ends are printed alike, 0.60 to 0.61
+        low = -math.inf if figure.low is None else _on_scale(rounded(figure.low, figure.high)[0], kind)
+        return _Side(min(max(near, low), _on_scale(rounded(figure.high, other)[1], kind)), None, 1)
     if figure.mean is None:
         return _Side(math.nan, None, 1)
-    std = None if kind == "scale" else figure.std
+    usual = figure.images / USUAL  # a norm of a batch-mean gradient is smaller by the size of the batch
+    centre = _on_scale(figure.mean * usual, kind)
+    std = None if kind in LOGARITHMIC else figure.std
     if std is not None:
-        return _Side(_on_scale(figure.mean, kind), std, figure.seeds)
-    low, high = (_on_scale(end, kind) for end in rounded(figure.mean))
-    return _Side(_on_scale(figure.mean, kind), None, 1, (math.nan, math.nan) if kind == "count" else (low, high))
+        return _Side(centre, std, figure.seeds)
+    low, high = (_on_scale(end * usual, kind) for end in rounded(figure.mean))
+    return _Side(centre, None, figure.seeds, (math.nan, math.nan) if kind in ("count", "epoch") else (low, high))
 
 
-def rounded(printed: float) -> tuple[float, float]:
-    """The numbers that a figure may stand for: half a unit of its last digit to either side."""
-    exponent = Decimal(repr(printed)).normalize().as_tuple().exponent
-    half = 0.5 * 10.0**exponent if printed and isinstance(exponent, int) else 0.0
+def rounded(printed: float, *alike: float) -> tuple[float, float]:
+    """The numbers that a figure may stand for: half a unit of its last digit to either side.
+
+    alike   figures that were printed with the same digits, since a final 0 is not seen
+    """
+    exponents = [Decimal(repr(one)).normalize().as_tuple().exponent for one in (printed, *alike) if one]
+    half = 0.5 * 10.0 ** min(one for one in exponents if isinstance(one, int)) if printed and exponents else 0.0
     return printed - half, printed + half
 
 
@@ -140,7 +164,7 @@ def _side(values: Sequence[float]) -> _Side:
 
 
 def _on_scale(value: float, kind: Kind) -> float:
-    if kind != "scale":
+    if kind not in LOGARITHMIC:
         return value
     return math.log10(value) if value > 0 else -math.inf
 
@@ -149,11 +173,11 @@ def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Compared:
     difference = ours.mean - theirs.mean
     if math.isnan(difference):
         return Compared(Outcome.NOT_PUBLISHED)
-    error, freedom, note = _standard_error(ours, theirs)
+    error, freedom, note = _error_of_spreads(ours) if kind == "spread" else _standard_error(ours, theirs)
     same = theirs.printed[0] <= ours.mean <= theirs.printed[1]
     if error is None or error == 0:
-        within = same or abs(difference) <= TOLERANCE[kind]
-        unit = " decades" if kind == "scale" else ""
+        within = same or _distance(ours.mean, theirs.mean, kind) <= TOLERANCE[kind]
+        unit = " decades" if kind in ("scale", "size") else ""
         rule = f"no spread: compared within {TOLERANCE[kind]:g}{unit}" if TOLERANCE[kind] else ""
         return Compared(Outcome.AGREES if within else Outcome.DIFFERS, difference, None, rule)
     errors = difference / error
@@ -162,15 +186,38 @@ def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Compared:
     return Compared(Outcome.AGREES if abs(errors) <= _quantile(freedom) else Outcome.DIFFERS, difference, errors, note)
 
 
+def welch_of(left: Figure, right: Figure) -> tuple[float, float]:
+    """Welch's 95 % interval of the difference of two published means; NaN where a spread was not published."""
+    if left.mean is None or right.mean is None or left.std is None or right.std is None:
+        return math.nan, math.nan
+    sides = (_Side(left.mean, left.std, left.seeds), _Side(right.mean, right.std, right.seeds))
+    error, freedom, _ = _standard_error(*sides)
+    half = _quantile(freedom) * (error or 0.0)
+    return left.mean - right.mean - half, left.mean - right.mean + half
+
+
+def _distance(ours: float, theirs: float, kind: Kind) -> float:
+    """|ours - theirs|; of a number of any size in decades, infinite where the signs differ."""
+    if kind != "size":
+        return abs(ours - theirs)
+    return abs(math.log10(ours / theirs)) if ours * theirs > 0 else 0.0 if ours == theirs else math.inf
+
+
+def _error_of_spreads(ours: _Side) -> tuple[float, float, str]:
+    """The logarithm of a standard deviation of m draws has the error 1/(ln 10 · √(2(m - 1))), on either side."""
+    own = 1 / (math.log(10) * math.sqrt(2 * (DRAWS - 1)))
+    return own * math.sqrt(1 + 1 / ours.seeds), DRAWS - 1.0, f"error of a spread of {DRAWS} draws"
+
+
 def _standard_error(ours: _Side, theirs: _Side) -> tuple[float | None, float, str]:
-    """√(s₁²/n₁ + s₂²/n₂) with Welch's degrees of freedom; s·√(1 + 1/n) where one side alone has a spread."""
+    """√(s₁²/n₁ + s₂²/n₂) with Welch's degrees of freedom; s·√(1/n₁ + 1/n₂) where one side alone has a spread."""
     if ours.std is not None and theirs.std is not None:
         parts = [side.std**2 / side.seeds for side in (ours, theirs) if side.std is not None]
         shares = sum(part**2 / (side.seeds - 1) for part, side in zip(parts, (ours, theirs), strict=True))
         return math.sqrt(sum(parts)), sum(parts) ** 2 / shares if shares else 1.0, ""
     for known, note in ((ours, "no published spread"), (theirs, "one seed of ours")):
         if known.std is not None:
-            return known.std * math.sqrt(1 + 1 / known.seeds), known.seeds - 1, note
+            return known.std * math.sqrt(1 / ours.seeds + 1 / theirs.seeds), known.seeds - 1, note
     return None, 1.0, ""
 
 

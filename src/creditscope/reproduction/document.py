@@ -9,7 +9,7 @@ from creditscope.report.markdown import escaped
 from creditscope.report.markdown import table as markdown_table
 from creditscope.reproduction.book import Book
 from creditscope.reproduction.claims import Answer, Claim, Standing
-from creditscope.reproduction.comparison import TOLERANCE, Kind, Outcome
+from creditscope.reproduction.comparison import TOLERANCE, Kind, Outcome, welch_of
 from creditscope.reproduction.experiments import sheets
 from creditscope.reproduction.findings import FINDINGS
 from creditscope.reproduction.page import links
@@ -30,12 +30,12 @@ only where a number differs. `creditscope reproduce` runs an experiment or goes 
 `creditscope reproduce --list` shows how far each one is.
 
 Source of the published figures: {source}."""
-RULES = f"""How two numbers are compared. Where both sides have a spread over seeds: Welch's t at 95 %. Where one side
-has one: the other is read as one more draw. Where neither has: within {100 * TOLERANCE["share"]:g} points for
-accuracies, {TOLERANCE["cosine"]:g} for cosines, {TOLERANCE["scale"]:g} decades for scales. Norms and growth are
-compared as logarithms; of a published range the nearest point counts, and a figure without a spread is known to its
-last digit only. Our runs are shorter than the published ones where the table says so, and a difference may be nothing
-but that."""
+RULES = f"""How two numbers are compared. Where both sides have a spread over seeds: Welch's t at 95 %, so that about
+one row in twenty differs by chance. Where one side has one: the other is read as a mean of as many draws with the same
+spread. Where neither has: within {100 * TOLERANCE["share"]:g} points for accuracies, {TOLERANCE["cosine"]:g} for
+cosines, {TOLERANCE["scale"]:g} decades for scales. Norms and growth are compared as logarithms; of a published range
+the nearest point counts, and a figure without a spread is known to its last digit only. Our runs are shorter than the
+published ones where the table says so, and a difference may be nothing but that."""
 
 
 def document(book: Book) -> str:
@@ -133,13 +133,20 @@ def _ep_as_published() -> str:
     accuracy, control = (figure("main_audit", row, "accuracy") for row in ("ep", "dfa, frozen"))
     if accuracy is None or control is None or accuracy.mean is None or control.mean is None:
         return ""
-    margin = 100 * (accuracy.mean - control.mean)
+    margin, ends = 100 * (accuracy.mean - control.mean), welch_of(accuracy, control)
     limit = diagnostics["D3"].limit
-    fires = "D3 would have fired" if limit.judge(Measurement(margin)) is Status.FIRES else "D3 would have been silent"
+    point = "fires" if limit.judge(Measurement(margin)) is Status.FIRES else "is silent"
     return (
         f"- ep: as published it was never held against a frozen control. {theirs(accuracy, 'share')} against "
-        f"{theirs(control, 'share')} is {margin:+.1f} points, so that {fires}."
+        f"{theirs(control, 'share')}, a control whose method is not named, is {margin:+.1f} points: by the point rule "
+        f"D3 {point}, by Welch's interval ({100 * ends[0]:+.1f} to {100 * ends[1]:+.1f}) it is "
+        f"{_by_interval(ends, limit.at)}."
     )
+
+
+def _by_interval(ends: tuple[float, float], at: float) -> str:
+    """What D3 says of an interval of accuracies against a limit in points."""
+    return "pass" if 100 * ends[0] > at else "firing" if 100 * ends[1] < at else "undecided"
 
 
 def _overview(tables: Sequence[Sheet]) -> str:

@@ -9,15 +9,18 @@ from pydantic import Field
 
 from creditscope.records import Record
 
+USUAL = 128  # the batch size of most published gradient norms
+
 
 class Figure(Record):
     """One published figure.
 
     mean, std    over `seeds` seeds; std is None where none was printed
     values       one per seed
-    low, high    a printed range
+    low, high    a printed range; without `low`, an upper bound
     never        an event that was reported not to happen
-    flags        the flags of a verdict
+    flags        the flags of a verdict; `unmeasured` are those that nobody looked at
+    images       the batch whose mean loss a gradient's norm is of
     """
 
     mean: float | None = None
@@ -28,6 +31,8 @@ class Figure(Record):
     high: float | None = None
     never: bool = False
     flags: tuple[str, ...] | None = None
+    unmeasured: tuple[str, ...] = ()
+    images: int = USUAL
     note: str = ""
 
 

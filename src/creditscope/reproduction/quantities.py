@@ -58,16 +58,11 @@ def _deep_with_exact(record: RunRecord) -> float:
 
 
 def _null_std(record: RunRecord) -> float:
-    """The deep mean's spread over fresh draws: from D6's z = (Γ - mean)/std, where z is large enough to divide by.
-
-    Else √(Σ σ_l²)/L from the spreads σ_l of the layers 1..L, whose feedback is drawn independently.
-    """
+    """The deep mean's spread over fresh draws, from D6's z = (Γ - mean)/std; NaN where z is too small to divide by."""
     z = _finding("D6")(record)
-    if abs(z) > diagnostics["D6"].limit.at:
-        return (_measure("gamma")(record) - _measure("gamma_null")(record)) / z
-    found = _measured(record, "gamma_null_std")
-    spreads = found.per_layer[1:] if found is not None else ()
-    return math.hypot(*spreads) / len(spreads) if spreads else math.nan
+    if not abs(z) > diagnostics["D6"].limit.at:
+        return math.nan
+    return (_measure("gamma")(record) - _measure("gamma_null")(record)) / z
 
 
 def _loss_drop(record: RunRecord) -> float:
@@ -76,7 +71,7 @@ def _loss_drop(record: RunRecord) -> float:
 
 
 def _first(code: str, read: Callable[[HistoryRow], float]) -> Callable[[RunRecord], float]:
-    """The first epoch, counted from 1, after which a diagnostic fires; infinity if it never does.
+    """The first epoch, counted from 1, after which a diagnostic fires; infinity if it does not within the run.
 
     NaN where it did not fire but the run stopped early, or a row is undefined: then nobody knows.
     """
@@ -118,20 +113,20 @@ DEEP_GAMMA = Quantity("deep_gamma", "deep Γ", "cosine", _deep_with_exact)
 DEEP_GAMMA_INEXACT = Quantity("deep_gamma_inexact", "deep Γ without exact layers", "cosine", _measure("gamma"))
 REPORTED_GAMMA = Quantity("reported_gamma", "Γ as usually reported", "cosine", _measure("gamma_clamped_mean"))
 NULL_MEAN = Quantity("null_mean", "deep Γ with fresh feedback", "cosine", _measure("gamma_null"))
-NULL_STD = Quantity("null_std", "its spread over 20 draws", "scale", _null_std)
+NULL_STD = Quantity("null_std", "its spread over 20 draws", "spread", _null_std)
 Z = Quantity("z", "z of deep Γ (D6)", "count", _finding("D6"))
 RHO = Quantity("rho", "deep ρ, relative step", "cosine", _measure("rho"))
 RHO_ABSOLUTE = Quantity("rho_absolute", "deep ρ as published", "cosine", _measure("rho_absolute"))
 RHO_ABSOLUTE_BP = Quantity(
     "rho_absolute_bp", "the gradient's own ρ as published", "cosine", _measure("rho_absolute_bp")
 )
-NUDGE = Quantity("nudge", "deep nudging, relative step", "cosine", _measure("nudge"))
-NUDGE_ABSOLUTE = Quantity("nudge_absolute", "deep nudging as published", "cosine", _measure("nudge_absolute"))
-LOSS_DROP = Quantity("loss_drop", "fall of the training loss", "cosine", _loss_drop)
+NUDGE = Quantity("nudge", "deep nudging, relative step", "size", _measure("nudge"))
+NUDGE_ABSOLUTE = Quantity("nudge_absolute", "deep nudging as published", "size", _measure("nudge_absolute"))
+LOSS_DROP = Quantity("loss_drop", "fall of the training loss", "size", _loss_drop)
 BLOCK_DRIFT = Quantity("block_drift", "drift of the blocks' weights", "scale", _measure("weight_drift"))
 EMBED_DRIFT = Quantity("embed_drift", "drift of the embedding's weights", "scale", _layer("weight_drift", 0))
-FIRST_D1 = Quantity("first_D1", "first epoch of D1", "count", _first("D1", lambda row: row.d1))
-FIRST_D2 = Quantity("first_D2", "first epoch of D2", "count", _first("D2", lambda row: row.d2))
+FIRST_D1 = Quantity("first_D1", "first epoch of D1", "epoch", _first("D1", lambda row: row.d1))
+FIRST_D2 = Quantity("first_D2", "first epoch of D2", "epoch", _first("D2", lambda row: row.d2))
 
 
 def gamma(layer: int) -> Quantity:

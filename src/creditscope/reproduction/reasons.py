@@ -8,20 +8,24 @@ from creditscope.reproduction.sheet import Line, Sheet
 
 # experiment, row, quantity (patterns), and the reason; the first that matches is shown
 REASONS: tuple[tuple[str, str, str, str], ...] = (
-    ("*", "ep", "*", "Ours relaxes with a guard until the states settle; the published relaxation probably did not."),
+    (
+        "*",
+        "ep",
+        "*",
+        "Ours relaxes all states with a guard against steps that raise the energy; theirs is not described.",
+    ),
     (
         "*",
         "state_bridge*",
         "*",
-        "The published text leaves open how G is trained. Ours sees raw states and a relative loss, stays healthy and "
-        "learns.",
+        "The published text leaves open how G is trained. Ours sees raw states, and its loss is relative to ‖h_L‖.",
     ),
     (
         "*",
         "credit_bridge*",
         "*",
-        "Ours explodes once the gate opens, as published, but further: V is then fitted to states of 1e8 and the "
-        "accuracy falls to chance. With a penalty on the blocks V stays in its range.",
+        "The published text leaves open how V is trained and when the blocks begin to follow it. Ours sees raw states, "
+        "matches the gradient at h_L, and the blocks wait for a fifth of the steps.",
     ),
     ("main_audit", "fa", "g_L", "N is not stated for the published figure; ours is at N = 128."),
     ("*", "fa*", "deep_gamma", "The mean holds one exact layer; the others differ with seed and length of training."),
@@ -37,8 +41,20 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
         "early_epochs",
         "*",
         "g_L_*",
-        "The published figures, of one seed, are said to be at N = 1,024 and are given here at N = 128, eight times as "
-        "large. Perhaps only the first of them was measured so: as they are printed they lie close to ours.",
+        "The published figures are said to be at N = 1,024, so that they are compared eight times as large. Perhaps "
+        "only the first of them was measured so.",
+    ),
+    (
+        "fresh_feedback",
+        "*",
+        "null_std",
+        "It is not said whether the published spread is that of the mean over layers, as ours, or of one layer.",
+    ),
+    (
+        "[!me]*",
+        "*dfa*",
+        "*",
+        'The published DFA lets a block hear the credit of its input; here index = "output", that of its output.',
     ),
 )
 

@@ -69,7 +69,8 @@ def lines(
     for quantity in quantities:
         values = tuple(quantity.read(record) for record in found.records.values())
         shown = figure(experiment, row, quantity.name)
-        one = line(row, quantity, compare(values, shown, quantity.kind), shown)
+        epochs = min((len(record.history) for record in found.records.values()), default=None)
+        one = line(row, quantity, compare(values, shown, quantity.kind, epochs), shown)
         made.append(
             one.model_copy(
                 update={

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from statistics import fmean, stdev
 
-from creditscope.reproduction.comparison import Kind, Outcome
-from creditscope.reproduction.published import Figure
+from creditscope.reproduction.comparison import LOGARITHMIC, Kind, Outcome
+from creditscope.reproduction.published import USUAL, Figure
 from creditscope.reproduction.sheet import Line
 
 
@@ -22,11 +22,11 @@ def ours(line: Line) -> str:
         return ", ".join(number(value, line.kind) for value in line.values)
     if len(line.values) == 1:
         return number(line.values[0], line.kind)
-    if line.kind == "scale" and min(line.values) > 0:
+    if line.kind in LOGARITHMIC and min(line.values) > 0:
         centre = math.exp(fmean(math.log(value) for value in line.values))
         ends = " to ".join(number(end, line.kind) for end in (min(line.values), max(line.values)))
         return f"{number(centre, line.kind)} ({ends})"
-    if line.kind == "count":
+    if line.kind in ("count", "epoch"):
         return ", ".join(number(value, line.kind) for value in line.values)
     spread = number(stdev(line.values), line.kind, sign=False).removesuffix(" %")
     return f"{number(fmean(line.values), line.kind)} ± {spread} ({len(line.values)} seeds)"
@@ -42,11 +42,12 @@ def theirs(figure: Figure | None, kind: Kind) -> str:
         return " ".join(figure.flags) or "none"
     if figure.values:
         return ", ".join(number(value, kind) for value in figure.values)
-    if figure.low is not None and figure.high is not None:
-        ends = (number(figure.low, kind), number(figure.high, kind))
-        return f"at most {ends[1]}" if figure.low == 0 else f"{ends[0]} to {ends[1]}"
+    if figure.high is not None:
+        high = number(figure.high, kind)
+        return f"at most {high}" if figure.low is None else f"{number(figure.low, kind)} to {high}"
     spread = "" if figure.std is None else f" ± {number(figure.std, kind, sign=False).removesuffix(' %')}"
-    return "-" if figure.mean is None else number(figure.mean, kind) + spread
+    batch = "" if figure.images == USUAL else f" at N = {figure.images:,}"
+    return "-" if figure.mean is None else number(figure.mean, kind) + spread + batch
 
 
 def difference(line: Line) -> str:
@@ -54,6 +55,7 @@ def difference(line: Line) -> str:
     if line.difference is None or not math.isfinite(line.difference):
         return ""
     size = {"share": f"{100 * line.difference:+.1f} pp", "scale": f"{line.difference:+.2f} decades"}
+    size["spread"] = size["scale"]
     shown = size.get(line.kind, f"{line.difference:+.3g}")
     return shown if line.errors is None else f"{shown}, {line.errors:+.1f} s.e."
 
@@ -63,14 +65,14 @@ def number(value: float, kind: Kind, *, sign: bool = True) -> str:
     if math.isnan(value):
         return "undefined"
     if math.isinf(value):
-        return "never" if kind == "count" else "infinite"
+        return "not fired" if kind == "epoch" else "infinite"
     if kind == "share":
         return f"{100 * value:.1f} %"
     if kind == "points":
         return f"{value:+.1f}" if sign else f"{value:.1f}"
-    if kind == "count":
+    if kind in ("count", "epoch"):
         return f"{value:.3g}"
-    if kind == "cosine" and abs(value) >= 1e-3:
+    if kind in ("cosine", "size") and abs(value) >= 1e-3:
         return f"{value:+.3f}" if sign else f"{value:.3f}"
     return f"{value:.2g}" if value and not 1e-2 <= abs(value) < 1e4 else f"{value:.3g}"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from creditscope.reproduction.book import Book
 from creditscope.reproduction.experiments import experiment
-from creditscope.reproduction.quantities import ACCURACY, DEEPEST_GRADIENT, GROWTH
+from creditscope.reproduction.quantities import ACCURACY, DEEPEST_GRADIENT, FIRST_D2, GROWTH
 from creditscope.reproduction.sheet import Line, flag_line, lines
 
 
@@ -14,5 +14,5 @@ from creditscope.reproduction.sheet import Line, flag_line, lines
 def cnn(book: Book) -> Iterator[Line]:
     """All published rows; the bridges refuse a stream whose width changes and stay not run."""
     for method in ("bp", "fa", "dfa", "ep", "state_bridge", "credit_bridge"):
-        yield from lines(book, "cnn", method, {"method": method}, (ACCURACY, GROWTH, DEEPEST_GRADIENT))
+        yield from lines(book, "cnn", method, {"method": method}, (ACCURACY, GROWTH, DEEPEST_GRADIENT, FIRST_D2))
         yield flag_line(book, "cnn", method, {"method": method})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from creditscope.records import RunRecord
 from creditscope.reproduction.book import Book
 from creditscope.reproduction.experiments import experiment
-from creditscope.reproduction.quantities import at_epoch, deep_gamma, layer_gamma
+from creditscope.reproduction.profiles import valid_row
+from creditscope.reproduction.quantities import Quantity, at_epoch, deep_gamma, layer_gamma
 from creditscope.reproduction.sheet import Line, lines
 
 FIRST = tuple(
@@ -25,4 +28,13 @@ GRADIENTS = tuple(at_epoch("g_L", "‖g_L‖ at N = 128", "scale", epoch, lambda
 def early_epochs(book: Book) -> Iterator[Line]:
     """Both states that a block may hear."""
     for index in ("input", "output"):
-        yield from lines(book, "early_epochs", f"index {index}", {"method.index": index}, (*FIRST, *GRADIENTS))
+        where = {"method.index": index}
+        yield from lines(book, "early_epochs", f"index {index}", where, (*FIRST, LAYER_0, *GRADIENTS))
+
+
+def _layer_0(record: RunRecord) -> float:
+    row = valid_row(record)
+    return math.nan if row is None else row.gamma[0]
+
+
+LAYER_0 = Quantity("gamma_0", "Γ at layer 0, last valid epoch", "cosine", _layer_0)
