@@ -56,9 +56,9 @@ def test_our_numbers(fields, text):
     ("shown", "kind", "text"),
     [
         (None, "share", "-"),
-        (figure(mean=0.3, std=0.008), "share", "30.0 % ± 0.8"),
-        (figure(mean=0.33), "cosine", "+0.330"),
-        (figure(low=3e3, high=8e3), "scale", "3e+03 to 8e+03"),
+        (figure(mean=0.3, std=0.008), "share", "30 % ± 0.8"),
+        (figure(mean=0.33), "cosine", "+0.33"),
+        (figure(low=3e3, high=8e3), "scale", "3000 to 8000"),
         (figure(high=4e-9), "scale", "at most 4e-09"),
         (figure(mean=1.4e-6, images=1024), "scale", "1.4e-06 at N = 1,024"),
         (figure(values=(8, 11, 8)), "count", "8, 11, 8"),
@@ -88,4 +88,4 @@ def test_a_difference_in_its_unit_and_in_standard_errors(fields, text):
 
 def test_outcomes_are_counted_in_their_order():
     found = tuple(line(outcome=outcome) for outcome in ("not run", "agrees", "differs", "agrees"))
-    assert counted(found) == "2 agrees, 1 differs, 1 not run"
+    assert counted(found) == "agrees: 2, differs: 1, not run: 1"

@@ -29,7 +29,13 @@ Written by `make docs` from the records under `results/`. Nothing here is typed 
 only where a number differs. `creditscope reproduce` runs an experiment or goes on with it, and writes its table;
 `creditscope reproduce --list` shows how far each one is.
 
-Source of the published figures: {source}."""
+Source of the published figures: {source}.
+
+Words: Γ is the cosine between credit and gradient, "deep" its mean over layers 1 to L, an "exact" layer one whose
+credit is the gradient by construction; ρ correlates credit with changes of the loss. The published flags are (a) scale,
+our D1, (b) reference, our D2, (c) drift, our D4, and (d) depth, our D3; a method is walked back when a flag is raised. A
+record alone is judged without D3: here every run stands beside its frozen twin. [Diagnostics](diagnostics/index.md),
+[credit](credit.md), [methods and their options](methods.md)."""
 RULES = f"""How two numbers are compared. Where both sides have a spread over seeds: Welch's t at 95 %, so that about
 one row in twenty differs by chance. Where one side has one: the other is read as a mean of as many draws with the same
 spread. Where neither has: within {100 * TOLERANCE["share"]:g} points for accuracies, {TOLERANCE["cosine"]:g} for
@@ -101,9 +107,9 @@ def _verdicts(rows: Sequence[AuditRow]) -> str:
                 control,
                 margin,
                 "; ".join(f"{seed.seed}: {escaped(str(seed.verdict))}" for seed in row.seeds),
-                f"**{escaped(str(row.verdict))}**",
+                f"**{escaped(str(row.verdict))}**" + (" (one seed)" if len(row.seeds) == 1 else ""),
                 *(escaped(theirs(figure("main_audit", _published_row(row), name), kind)) for name, kind in BESIDE),
-                links(tuple(seed.key for seed in row.seeds), RECORDS),
+                links(tuple(key for seed in row.seeds for key in (seed.key, seed.control_key) if key), RECORDS),
             )
         )
     heads = ("method", "accuracy", "frozen twin", "D3, points", "each seed", "over seeds")

@@ -78,7 +78,7 @@ def lines(
                     "keys": tuple(found.records),
                     "seeds": tuple(found.specs[key].seed for key in found.records),
                     "missing": found.missing,
-                    "note": _joined(one.note, stopped),
+                    "note": _joined(one.note, stopped, "" if found.specs else "not in this budget"),
                 }
             )
         )

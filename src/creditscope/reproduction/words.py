@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from statistics import fmean, stdev
 
 from creditscope.reproduction.comparison import LOGARITHMIC, Kind, Outcome
@@ -41,13 +42,20 @@ def theirs(figure: Figure | None, kind: Kind) -> str:
     if figure.flags is not None:
         return " ".join(figure.flags) or "none"
     if figure.values:
-        return ", ".join(number(value, kind) for value in figure.values)
+        return ", ".join(printed(value, kind) for value in figure.values)
     if figure.high is not None:
-        high = number(figure.high, kind)
-        return f"at most {high}" if figure.low is None else f"{number(figure.low, kind)} to {high}"
-    spread = "" if figure.std is None else f" ± {number(figure.std, kind, sign=False).removesuffix(' %')}"
+        high = printed(figure.high, kind)
+        return f"at most {high}" if figure.low is None else f"{printed(figure.low, kind)} to {high}"
+    spread = "" if figure.std is None else f" ± {printed(figure.std, kind, sign=False).removesuffix(' %')}"
     batch = "" if figure.images == USUAL else f" at N = {figure.images:,}"
-    return "-" if figure.mean is None else number(figure.mean, kind) + spread + batch
+    return "-" if figure.mean is None else printed(figure.mean, kind) + spread + batch
+
+
+def printed(value: float, kind: Kind, *, sign: bool = True) -> str:
+    """A published number with its own digits and no others, but for a final 0, which the data file does not keep."""
+    if kind == "share":
+        return f"{(Decimal(repr(value)) * 100).normalize():f} %"
+    return f"{value:+g}" if kind == "cosine" and sign and value else f"{value:g}"
 
 
 def difference(line: Line) -> str:
@@ -80,4 +88,4 @@ def number(value: float, kind: Kind, *, sign: bool = True) -> str:
 def counted(lines: tuple[Line, ...]) -> str:
     """How many lines end how."""
     found = {outcome: sum(line.outcome is outcome for line in lines) for outcome in Outcome}
-    return ", ".join(f"{count} {outcome}" for outcome, count in found.items() if count)
+    return ", ".join(f"{outcome}: {count}" for outcome, count in found.items() if count)
