@@ -394,7 +394,7 @@ def test_a_layer_that_the_record_does_not_hold_is_refused(layer, batch):
 
 
 def test_a_run_without_history_has_no_log():
-    with pytest.raises(InvalidInput, match="the record has 0 epochs"):
+    with pytest.raises(InvalidInput, match="The record has no epoch: the run diverged in its first"):
         log_of(run().model_copy(update={"history": ()}), layer=0)
 
 

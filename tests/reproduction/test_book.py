@@ -50,6 +50,12 @@ def test_other_limits_give_another_table_and_leave_the_usual_one():
     assert usual.findings["D1"].status == "fires"
 
 
+def test_a_table_may_be_judged_by_another_protocol():
+    made = book(lambda spec: run(spec, 0.3 + 0.3 * (spec.control == "none")), "threshold_sensitivity")
+    assert str(made.table("threshold_sensitivity")[0].verdict) == "PASS"
+    assert str(made.table_under("threshold_sensitivity", {}, "four")[0].verdict) == "trustworthy"
+
+
 def test_a_book_that_is_opened_again_sees_what_was_run_meanwhile():
     made = book()
     key = next(iter(planned("wide")))

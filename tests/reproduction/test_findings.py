@@ -63,6 +63,27 @@ def test_normalising_each_sample_drives_the_stream_ten_times_further(make, stand
     assert answer(findings.normalisation_drives, make, "credit_normalisation") == standing
 
 
+def test_the_stream_is_driven_further_only_if_every_seed_says_so():
+    whole = book(sized(1e8, 1e6, 1e6), "credit_normalisation", budget="paper")
+    assert findings.normalisation_drives(whole).standing == "holds"
+    for present in ((42,), (42, 456)):
+        made = book(only(present, sized(1e8, 1e6, 1e6)), "credit_normalisation", budget="paper")
+        assert findings.normalisation_drives(made).standing == "undecided"
+    assert "2 runs missing" in findings.normalisation_drives(made).because
+
+
+@pytest.mark.parametrize("how", ["sample", "batch", "none"])
+@pytest.mark.parametrize("seed", [42, 123, 456])
+@pytest.mark.parametrize("unknown", [math.nan, math.inf])
+def test_one_norm_that_is_not_finite_leaves_open_how_far_the_stream_is_driven(how, seed, unknown):
+    def make(spec: RunSpec) -> RunRecord | None:
+        is_it = (spec.method_options["normalisation"], spec.seed) == (how, seed)
+        return sized(unknown, unknown, unknown)(spec) if is_it else sized(1e8, 1e6, 1e6)(spec)
+
+    made = book(make, "credit_normalisation", budget="paper")
+    assert findings.normalisation_drives(made).standing == "undecided"
+
+
 def test_under_the_paper_budget_every_seed_is_wanted():
     made = book(only((42,), normalised()), "credit_normalisation", budget="paper")
     assert findings.normalisation_explodes(made).standing == "undecided"

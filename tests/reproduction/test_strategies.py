@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from tests.reproduction.made import EXPLODED, HEALTHY, finding, report, run
 
-from creditscope.reproduction.strategies import STRATEGIES
+from creditscope.reproduction.strategies import STRATEGIES, counts
 from creditscope.study.spec import RunSpec
 from creditscope.study.tables import SeedRow
-from creditscope.verdict import Measurement, judge, profile
+from creditscope.verdict import Measurement, Status, judge, profile
 
 WAYS = list(STRATEGIES)
 
@@ -66,7 +67,28 @@ def test_what_was_not_measured_is_no_answer():
     assert asked(gamma=None, values=EXPLODED)["+ D1"] is True
 
 
-def test_an_undecided_diagnostic_walks_nobody_back():
+@pytest.mark.parametrize("code", ["D1", "D2", "D4"])
+def test_a_diagnostic_that_is_undefined_is_no_answer(code):
+    found = asked(values={**HEALTHY, code: math.nan})
+    assert {name for name, answer in found.items() if answer is None} == {f"+ {code}", "all"}
+    assert asked(values={**HEALTHY, code: math.nan}, depth=-5.0)["all"] is True  # what is known is enough
+
+
+@pytest.mark.parametrize(("cause", "answer"), [("collapsed", True), ("fitted", False), ("", None)])
+def test_a_small_reference_walks_a_run_back_only_if_it_collapsed(cause, answer):
+    assert counts(finding("D2", 1e-9, cause)) is answer
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [("fires", True), ("pass", False), ("undecided", None), ("undefined", None), ("skipped", None)],
+)
+def test_only_a_pass_says_no(status, answer):
+    assert counts(replace(finding("D1", 1.0), status=Status(status))) is answer
+    assert counts(None) is None
+
+
+def test_an_undecided_diagnostic_is_no_answer():
     record = run(RunSpec(), 0.3)
     straddling = {"D3": finding("D3", 1.0)}
     undecided = Measurement(1.0, interval=(0.0, 3.0))
@@ -76,4 +98,4 @@ def test_an_undecided_diagnostic_walks_nobody_back():
         "D3": type(entry)(entry.code, "", "undecided", undecided, entry.limit, "", ""),
     }
     seed = SeedRow(seed=42, key="", accuracy=0.3, findings=findings, verdict=record.report.verdict)
-    assert STRATEGIES["+ D3"](seed, record) is False
+    assert STRATEGIES["+ D3"](seed, record) is None

@@ -110,11 +110,16 @@ def log_of(record: RunRecord, *, layer: int, batch_size: int = 128) -> dict[str,
 
     A record holds medians of each sample's own ‖g_l‖; a mean over `batch_size` samples divides them by that number.
     """
-    depth = min((len(row.gradient_norms) for row in record.history), default=0) - 1
+    if not record.history:
+        raise InvalidInput(
+            "The record has no epoch: the run diverged in its first, or trained for none.\n"
+            "The log would be empty, and its last row is the trained network. Take a run that ended an epoch."
+        )
+    depth = min(len(row.gradient_norms) for row in record.history) - 1
     if not 0 <= layer <= depth or batch_size < 1:
         raise InvalidInput(
-            f"Layer {layer} in batches of {batch_size} cannot be logged: the record has {len(record.history)} epochs "
-            f"and layers 0 to {depth}.\nThe log would be empty. Choose one of these layers, and a batch from 1 on."
+            f"Layer {layer} in batches of {batch_size} cannot be logged: the record has layers 0 to "
+            f"{depth}.\nThe log would be empty. Choose one of these layers, and a batch from 1 on."
         )
     rows = [
         {"h_L_norm": row.hidden_norms[-1], f"g_{layer}_norm": row.gradient_norms[layer] / batch_size}

@@ -75,9 +75,9 @@ class Book:
             self._tables[study] = self.table_under(study, {})
         return self._tables[study]
 
-    def table_under(self, study: str, limits: Mapping[str, float]) -> list[AuditRow]:
-        """The same with other limits."""
-        return audit_table(self.plan(study), _Read(self), limits=limits)
+    def table_under(self, study: str, limits: Mapping[str, float], protocol: str = "three") -> list[AuditRow]:
+        """The same with other limits, or in the verdicts of another protocol."""
+        return audit_table(self.plan(study), _Read(self), protocol=protocol, limits=limits)
 
     def again(self) -> Book:
         """The same store, its records still to be read."""

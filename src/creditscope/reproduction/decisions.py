@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from creditscope.report.charts_margin import Decision
 from creditscope.reproduction.book import Book
+from creditscope.reproduction.experiments.decision_utility import seed_by_seed
 from creditscope.reproduction.experiments.main_audit import METHODS
 from creditscope.reproduction.strategies import STRATEGIES
 
@@ -15,9 +16,8 @@ def decisions(book: Book) -> list[Decision]:
         row = book.audited("decision_utility", {"method": method})
         if row is None:
             continue
-        runs = [(seed, record) for seed in row.seeds if (record := book.record(seed.key)) is not None]
-        for name, walks_back in STRATEGIES.items():
-            answers = [answer for seed, record in runs if (answer := walks_back(seed, record)) is not None]
+        for name in STRATEGIES:
+            answers = [answer for answer in seed_by_seed(book, method, name) if answer is not None]
             if answers:
                 found.append(Decision(row.label, name, sum(answers), len(answers)))
     return found

@@ -33,13 +33,13 @@ def share(row: HistoryRow | None) -> float:
 
 
 def carried_by_one(row: HistoryRow | None) -> bool | None:
-    """Whether D5 would fire: less than a third of the mean is left without its best layer."""
+    """Whether R < 1/3, the limit of D5, of which the condition on the null is not asked here."""
     status = diagnostics["D5"].limit.judge(Measurement(share(row)))
     return {Status.FIRES: True, Status.PASS: False}.get(status)
 
 
 def layer_zero_alone(row: HistoryRow | None) -> bool | None:
-    """Whether D5 would fire, and the best layer is layer 0."""
+    """Whether R < 1/3, the limit of D5, and the best layer is layer 0."""
     alone = carried_by_one(row)
     return alone and row is not None and best_layer(row) == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from creditscope.intervals import LEVEL
 from creditscope.reproduction.book import Book, Where
 from creditscope.reproduction.claims import Answer, Case, Claim, all_of, together
 from creditscope.reproduction.experiments.decision_utility import seed_by_seed
@@ -16,7 +17,7 @@ from creditscope.verdict import Status, profile
 
 SEEDS = 3
 SMALL = 0.05  # |Γ| of layers that carry no alignment
-INSIDE = 3.0  # standard deviations of a null
+DRAWS = 20  # of fresh feedback, behind the mean and the spread of a null
 DFA: Where = {"method": "dfa", "method.index": "output"}
 DEGENERATE_AND_UNUSED = {mode.name for mode in profile("three").modes if "D0" not in mode.requires}  # D1 + D2, D3
 
@@ -70,7 +71,10 @@ def dfa_below_frozen(book: Book) -> Answer:
 
 
 def standard_reporting_is_blind(book: Book) -> Answer:
-    """Accuracy and Γ walk no method back on any seed; one that they walk back on some seeds only leaves it open."""
+    """Accuracy and Γ walk no method back on any seed.
+
+    A method that they walk back on every seed refutes it; one that they walk back on some seeds only leaves it open.
+    """
     cases = []
     for method in METHODS:
         row = book.audited("decision_utility", {"method": method})
@@ -113,7 +117,7 @@ def _depth_does_not_pass(row: AuditRow) -> Case:
 
 
 def layer_zero_carries(book: Book) -> Answer:
-    """With index = input D5 fires, and the layer that it removes is layer 0."""
+    """With index = input R < 1/3, the limit of D5, and the layer that R leaves out is layer 0."""
     cases = []
     for seed, key, row in profiles(book, "input"):
         cases.append(Case(f"seed {seed}: {carried(row)}", layer_zero_alone(row), (key,)))
@@ -142,15 +146,23 @@ def no_collapse_without_layernorm(book: Book) -> Answer:
     return together(cases, len(found.specs))
 
 
+def null_bound(spread: float) -> float:
+    """How far the mean of a null's draws may lie from 0:  t(19, 0.975) · s/√20."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(DRAWS - 1, (1 + LEVEL) / 2)) * spread / math.sqrt(DRAWS)
+
+
 def fresh_feedback_is_chance(book: Book) -> Answer:
-    """The mean over fresh draws lies within three of their standard deviations of 0."""
+    """The mean over fresh draws is 0 within its own error:  |mean| ≤ t(19, 0.975) · s/√20,  s the draws' spread."""
     found = book.find("fresh_feedback", {})
     cases = []
     for key, record in found.records.items():
         centre, spread = NULL_MEAN.read(record), NULL_STD.read(record)
-        known = math.isfinite(centre) and math.isfinite(spread)
-        said = f"seed {found.specs[key].seed}: {centre:+.3f} ± {spread:.3f}"
-        cases.append(Case(said, abs(centre) < INSIDE * spread if known else None, (key,)))
+        bound = null_bound(spread)
+        known = math.isfinite(centre) and math.isfinite(bound)
+        said = f"seed {found.specs[key].seed}: mean {centre:+.4f}, t(19, 0.975) · s/√20 = {bound:.4f}"
+        cases.append(Case(said, abs(centre) <= bound if known else None, (key,)))
     return together(cases, len(found.specs))
 
 
@@ -158,14 +170,24 @@ STATEMENTS = (
     Claim("BP passes and never fires on any seed", "main_audit", bp_is_silent),
     Claim("DFA fails on every seed with D1, D2 and D3", "main_audit", dfa_fails),
     Claim("DFA is below its frozen twin", "main_audit", dfa_below_frozen),
-    Claim("Standard reporting (accuracy and Γ) walks back nobody", "decision_utility", standard_reporting_is_blind),
+    Claim(
+        "Standard reporting (accuracy and Γ) walks back no method on any seed (refuted by one that is on every seed)",
+        "decision_utility",
+        standard_reporting_is_blind,
+    ),
     Claim(
         "The penalty 1e-2 removes D1 and D2 from DFA, and D3 still does not pass",
         "penalty",
         penalty_removes_the_explosion_only,
     ),
-    Claim('With index = "input" layer 0 carries DFA\'s Γ: D5 fires', "early_epochs", layer_zero_carries),
+    Claim(
+        'With index = "input" layer 0 carries DFA\'s Γ: without it R < 1/3, the limit of D5',
+        "early_epochs",
+        layer_zero_carries,
+    ),
     Claim('With index = "output" the layers from 2 on average |Γ| < 0.05', "early_epochs", deep_layers_carry_nothing),
     Claim("Without terminal LayerNorm D2 never fires", "temporal", no_collapse_without_layernorm),
-    Claim("Γ of fresh feedback is inside its null", "fresh_feedback", fresh_feedback_is_chance),
+    Claim(
+        "The mean Γ of 20 fresh draws of the feedback is 0 within its error", "fresh_feedback", fresh_feedback_is_chance
+    ),
 )

@@ -1,6 +1,6 @@
 """Which way of reporting would have walked a network back?  Seven ways, each a question to one run.
 
-The answer is None where a number that the way needs was not measured.
+The answer is None where a number that the way needs was not measured, or does not decide.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from creditscope.intervals import wilson_interval
 from creditscope.records import RunRecord
 from creditscope.study.tables import SeedRow
-from creditscope.verdict import Status
+from creditscope.verdict import Finding, Status
 
 CHANCE = 0.1  # ten classes
 Strategy = Callable[[SeedRow, RunRecord], bool | None]
@@ -31,13 +31,22 @@ def unaligned(seed: SeedRow, record: RunRecord) -> bool | None:
 
 def _with(*codes: str) -> Strategy:
     def walks_back(seed: SeedRow, record: RunRecord) -> bool | None:
-        doubted = unaligned(seed, record)
-        found = [seed.findings[code].status if code in seed.findings else Status.SKIPPED for code in codes]
-        if doubted or Status.FIRES in found:
-            return True
-        return None if doubted is None or Status.SKIPPED in found else False
+        answers = [unaligned(seed, record), *(counts(seed.findings.get(code)) for code in codes)]
+        return True if True in answers else None if None in answers else False
 
     return walks_back
+
+
+def counts(finding: Finding | None) -> bool | None:
+    """Whether a diagnostic walks a run back: it fires.  Only a pass says no; undefined, undecided or absent is open.
+
+    D2 says no too where it fires on a network that fits its data, and leaves it open where nothing tells the cause.
+    """
+    if finding is None or finding.status not in (Status.PASS, Status.FIRES):
+        return None
+    if finding.status is Status.PASS or finding.code != "D2":
+        return finding.status is Status.FIRES
+    return {"collapsed": True, "fitted": False}.get(finding.cause)
 
 
 STRATEGIES: dict[str, Strategy] = {

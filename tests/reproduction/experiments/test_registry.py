@@ -9,7 +9,7 @@ import pytest
 from tests.reproduction.made import MadeStore, book, planned, run
 
 from creditscope.reproduction.book import Book, Found, Where, study_file
-from creditscope.reproduction.experiments import experiments, in_order, sheet
+from creditscope.reproduction.experiments import experiments, in_order, sheet, trained_with
 from creditscope.study.declaration import Study
 
 NAMES = [one.name for one in in_order()]
@@ -34,6 +34,34 @@ def test_an_experiment_has_a_study_of_its_name_with_both_budgets(name):
 def test_the_laptop_trains_no_longer_than_the_paper(name):
     longest = {budget: max(spec.epochs for spec in planned(name, budget).values()) for budget in ("laptop", "paper")}
     assert longest["laptop"] <= longest["paper"]
+
+
+@pytest.mark.parametrize(
+    ("name", "budget", "caption"),
+    [
+        ("main_audit", "laptop", "30 epochs, seeds 42, 123, 456"),
+        ("wide", "laptop", "5 epochs, seed 42"),
+        ("temporal", "paper", "100 epochs, seeds 42, 123, 456"),
+        (
+            "temporal",
+            "laptop",
+            "30 epochs, seeds 42, 123, 456; bp on cifar10, resmlp(terminal_ln=False): 30 epochs, seed 42; "
+            "vit_mini(patch=8): 3 epochs, seed 42",
+        ),
+    ],
+)
+def test_the_caption_names_the_rows_that_were_trained_otherwise(name, budget, caption):
+    assert trained_with(book(budget=budget), name) == caption
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_run_of_a_study_was_trained_as_its_caption_says(name):
+    """Its seed stands in the first part, or its network in another that has its epochs and seed."""
+    usual, *others = trained_with(book(), name).split("; ")
+    for spec in planned(name).values():
+        said = [part for part in others if spec.network in part and f"{spec.epochs} epochs" in part]
+        like_most = usual.startswith(f"{spec.epochs} epochs, ") and str(spec.seed) in usual
+        assert like_most or any(str(spec.seed) in part for part in said)
 
 
 class Watching(Book):

@@ -7,10 +7,12 @@ import math
 import pytest
 from tests.reproduction.made import EXPLODED, HEALTHY, book, epoch, planned, run
 
+from creditscope.errors import InvalidInput
 from creditscope.records import RunRecord
 from creditscope.reproduction.decisions import decisions
 from creditscope.reproduction.experiments import sheet
 from creditscope.reproduction.experiments.ladder import RUNGS
+from creditscope.reproduction.experiments.partial_audit import read_as_logs
 from creditscope.reproduction.experiments.penalty import penalised
 from creditscope.reproduction.strategies import STRATEGIES
 from creditscope.study.spec import RunSpec
@@ -35,10 +37,19 @@ def test_the_ladder_rises_from_frozen_to_all_blocks_and_is_best_where_it_is_high
     assert found["bp", "rise"].values == pytest.approx((22.0,))
     assert found["bp", "best_k"].values == (2.0,)
     assert [found[f"bp, k = {k}", "accuracy"].values[0] for k in range(5)] == [0.35, 0.40, 0.58, 0.50, 0.57]
-    assert len(found["bp", "rise"].keys) == 5
+    assert len(found["bp", "rise"].keys) == 2
+    assert len(found["bp", "best_k"].keys) == 5
 
 
-def test_a_ladder_without_a_rung_has_neither_rise_nor_best():
+def test_the_rise_needs_both_ends_only_and_the_best_every_rung():
+    found = lines(
+        "ladder", lambda spec: None if spec.control == "ladder-2" else climbing("bp", *[0.35] * 4, 0.57)(spec)
+    )
+    assert found["bp", "rise"].values == pytest.approx((22.0,))
+    assert found["bp", "best_k"].outcome == "not run"
+
+
+def test_a_ladder_without_an_end_has_neither_rise_nor_best():
     found = lines("ladder", climbing("bp", 0.35, 0.40, 0.45, 0.50))
     assert found["bp", "rise"].outcome == found["bp", "best_k"].outcome == "not run"
     assert found["bp, k = 3", "accuracy"].values == (0.50,)
@@ -87,20 +98,34 @@ def test_the_gap_lies_between_the_nearest_values_on_both_sides_without_fa():
 @pytest.mark.parametrize(
     ("row", "changed"),
     [
-        ("D1 at 50", "none"),
-        ("D1 at 20", "none"),
-        ("D1 at 1000", "state_bridge: PASS"),
-        ("D1 at 5000", "dfa: PASS, state_bridge: PASS"),
-        ("D2 at 1e-08", "none"),
-        ("D2 at 1e-09", "dfa: PASS"),
-        ("D2 at 1e-05", "fa: FAIL(D1+D2)"),
-        ("D3 at 10", "none"),
+        ("D1 at 50", {}),
+        ("D1 at 20", {}),
+        ("D1 at 1000", {"fa": "", "state_bridge": "(b) reference"}),
+        ("D1 at 5000", {"fa": "", "dfa": "(b) reference", "state_bridge": "(b) reference"}),
+        ("D2 at 1e-08", {}),
+        ("D2 at 1e-09", {"dfa": "(a) scale"}),
+        ("D2 at 1e-05", {"fa": "(a) scale; (b) reference"}),
+        ("D3 at 10", {}),
     ],
 )
 def test_verdicts_change_exactly_for_those_on_the_other_side_of_a_moved_limit(row, changed):
     found = lines("threshold_sensitivity", audited(GROWTH, REFERENCE))[row, "changed"]
-    assert found.texts == (changed,)
-    assert found.values == (float(changed.count(":")),)
+    said = [f"{name}: {f'needs walk-back: {flags}' if flags else 'trustworthy'}" for name, flags in changed.items()]
+    assert found.texts == (", ".join(said) or "none",)
+    assert found.values == (float(len(changed)),)
+
+
+def test_a_raised_limit_of_d2_walks_back_a_healthy_method_whose_reference_is_fitted():
+    """The verdicts are those of the four diagnostics: in the other protocol the cause would rule this out."""
+    healthy = {**HEALTHY, "D2": 5e-4}
+    for cause in ("collapsed", "fitted"):
+        found = lines(
+            "threshold_sensitivity",
+            lambda spec, cause=cause: run(spec, 0.3 + 0.2 * (spec.control == "none"), healthy, cause=cause),
+        )
+        assert found["D2 at 0.0001", "changed"].values == (0.0,)
+        assert found["D2 at 0.001", "changed"].values == (6.0,)
+        assert found["D2 at 0.001", "changed"].heading == "methods with another verdict of the four diagnostics"
 
 
 def test_a_margin_between_two_limits_changes_with_the_limit_of_d3():
@@ -113,6 +138,8 @@ def test_methods_without_a_run_are_named_beside_every_limit():
     found = lines("threshold_sensitivity", lambda spec: run(spec) if spec.method == "bp" else None)
     assert found["D1 at 5", "changed"].note == "not run: fa, dfa, ep, state_bridge, credit_bridge"
     assert found["D1", "degenerate"].outcome == "not run"
+    partly = lines("threshold_sensitivity", lambda spec: run(spec) if spec.method != "ep" or spec.seed == 42 else None)
+    assert partly["D1 at 5", "changed"].note == "not on every seed yet: ep"
 
 
 # --- ways of reporting ---
@@ -155,7 +182,7 @@ def test_fa_is_named_but_not_counted():
 def test_a_method_that_is_missing_leaves_the_count_open():
     found = lines("decision_utility", judged(absent=("ep",)))["+ D1", "walked_back"]
     assert (found.values, found.outcome) == ((), "not run")
-    assert found.texts == ("dfa, state_bridge, credit_bridge so far",)
+    assert found.texts == ("so far: dfa, state_bridge, credit_bridge",)
     assert "not run, or not measured: ep" in found.note
     without_fa = lines("decision_utility", judged(absent=("fa",)))["+ D1", "walked_back"]
     assert (without_fa.values, without_fa.note) == ((3.0,), "")
@@ -176,6 +203,24 @@ def test_a_method_is_walked_back_only_on_all_of_its_seeds():
 def test_seeds_that_are_missing_are_named_by_their_method():
     found = lines("decision_utility", lambda spec: judged()(spec) if spec.seed == 42 or spec.method != "dfa" else None)
     assert "not on every seed yet: dfa" in found["+ D1", "walked_back"].note
+
+
+def test_a_count_is_final_only_with_every_seed_of_every_counted_method():
+    found = lines("decision_utility", lambda spec: judged()(spec) if spec.seed == 42 else None)
+    assert {(line.values, line.outcome) for line in found.values()} == {((), "not run")}
+    assert found["+ D1", "walked_back"].texts == ("so far: dfa, state_bridge, credit_bridge",)
+    assert found["accuracy", "walked_back"].texts == ("so far: nobody",)
+    without = lines("decision_utility", lambda spec: judged()(spec) if spec.seed == 42 or spec.method != "fa" else None)
+    assert without["+ D1", "walked_back"].values == (3.0,)  # FA is not counted
+
+
+def test_a_diagnostic_that_is_undefined_leaves_the_count_open():
+    def make(spec: RunSpec) -> RunRecord | None:
+        return run(spec, 0.6, {**HEALTHY, "D1": math.nan}) if spec.method == "ep" else judged()(spec)
+
+    found = lines("decision_utility", make)
+    assert found["+ D1", "walked_back"].outcome == "not run"
+    assert found["+ D2", "walked_back"].values == (3.0,)
 
 
 def test_the_chart_counts_seeds_and_leaves_out_those_without_an_answer():
@@ -230,6 +275,32 @@ def test_without_a_twin_or_a_history_there_is_no_partial_audit():
         lambda spec: logged(spec).model_copy(update={"history": ()}) if spec.control == "none" else logged(spec),
     ):
         assert {line.outcome for line in lines("partial_audit", make).values()} == {"not run"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"history": ()}, "seed 123 has no epoch to be read as a log"),
+        ({"history": (epoch(accuracy=math.nan),)}, "seed 123 has no accuracy"),
+    ],
+)
+def test_a_run_that_cannot_be_read_as_a_log_is_named(changes, told):
+    def make(spec: RunSpec) -> RunRecord | None:
+        made = logged(spec)
+        return (
+            made.model_copy(update=changes) if (spec.method, spec.seed, spec.control) == ("bp", 123, "none") else made
+        )
+
+    found = lines("partial_audit", make)
+    assert found["bp, ‖g_2‖ logged", "contradictions"].note == told
+    assert found["dfa, ‖g_2‖ logged", "contradictions"].values == (0.0,)
+
+
+def test_a_run_without_an_epoch_is_refused_as_a_log():
+    made = book(lambda spec: logged(spec).model_copy(update={"history": ()}), "partial_audit")
+    row = made.audited("partial_audit", {"method": "bp"})
+    with pytest.raises(InvalidInput, match="The record has no epoch"):
+        read_as_logs(made, row, 2)
 
 
 def test_a_stream_that_is_not_finite_is_read_all_the_same():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from creditscope.registry import Registry
 from creditscope.reproduction.book import PAPER, Book
 from creditscope.reproduction.published import published
 from creditscope.reproduction.sheet import Line, Sheet
+from creditscope.study.spec import RunSpec
 
 Lines = Callable[[Book], Iterable[Line]]
 
@@ -66,9 +68,38 @@ def sheet(name: str, book: Book) -> Sheet:
 
 
 def trained_with(book: Book, name: str) -> str:
-    """Epochs and seeds of a study's runs in words."""
-    specs = list(book.plan(name).values())
-    epochs = sorted({spec.epochs for spec in specs})
-    seeds = list(dict.fromkeys(spec.seed for spec in specs))
-    length = " or ".join(str(number) for number in epochs)
-    return f"{length} epochs, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+    """Epochs and seeds of most of a study's runs in words, then of the rows that were trained otherwise.
+
+    Such rows are named by their network alone where all of it was trained alike, else in full.
+    """
+    seeds: dict[str, list[int]] = {}
+    firsts: dict[str, RunSpec] = {}
+    for spec in book.plan(name).values():
+        row = spec.model_copy(update={"seed": 0}).model_dump_json()
+        firsts.setdefault(row, spec)
+        seeds.setdefault(row, []).append(spec.seed)
+    words = {row: _trained(spec.epochs, seeds[row]) for row, spec in firsts.items()}
+    usual = Counter(word for row, word in words.items() for _ in seeds[row]).most_common(1)[0][0]
+    by_network: dict[str, set[str]] = {}
+    for row, spec in firsts.items():
+        by_network.setdefault(_network(spec), set()).add(words[row])
+    others = {
+        f"{_network(spec) if len(by_network[_network(spec)]) == 1 else _in_full(spec)}: {words[row]}": None
+        for row, spec in firsts.items()
+        if words[row] != usual
+    }
+    return "; ".join((usual, *others))
+
+
+def _trained(epochs: int, seeds: Sequence[int]) -> str:
+    return f"{epochs} epochs, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
+def _in_full(spec: RunSpec) -> str:
+    return spec.title.rpartition(f", {spec.epochs} epochs")[0]
+
+
+def _network(spec: RunSpec) -> str:
+    """A network with the options that were given."""
+    given = ", ".join(f"{option}={value}" for option, value in sorted(spec.network_options.items()))
+    return f"{spec.network}({given})" if given else spec.network

@@ -26,8 +26,9 @@ def decision_utility(book: Book) -> Iterator[Line]:
         found = {method: walked_back(book, method, name) for method in METHODS}
         back = [method for method, is_back in found.items() if is_back]
         unknown = [method for method in JUDGED if found[method] is None]
-        count = [] if unknown else [float(sum(method in JUDGED for method in back))]
-        told = (", ".join(back) or "nobody") + (" so far" if unknown else "")
+        whole = not unknown and not set(partly) & set(JUDGED)
+        count = [float(sum(method in JUDGED for method in back))] if whole else []
+        told = ("so far: " if unknown or partly else "") + (", ".join(back) or "nobody")
         gaps = {"not run, or not measured": unknown, "not on every seed yet": partly}
         note = "; ".join(f"{what}: {', '.join(methods)}" for what, methods in gaps.items() if methods)
         texts = (told,) if rows else ()

@@ -26,8 +26,9 @@ def partial_audit(book: Book) -> Iterator[Line]:
         row = book.audited("partial_audit", {"method": method})
         for layer in (2, 4):
             name = f"{method}, ‖g_{layer}‖ logged"
-            if row is None or not all(seed.control_key and math.isfinite(seed.accuracy) for seed in row.seeds):
-                yield computed("partial_audit", name, CONTRADICTIONS, [], [])
+            gap = unreadable(book, row) if row is not None else ""
+            if row is None or gap:
+                yield computed("partial_audit", name, CONTRADICTIONS, [], [], note=gap)
                 continue
             found = read_as_logs(book, row, layer)
             keys = [seed.key for seed in row.seeds]
@@ -38,12 +39,26 @@ def partial_audit(book: Book) -> Iterator[Line]:
             yield computed("partial_audit", name, CONTRADICTIONS, [count], keys, seeds=seeds)
 
 
+def unreadable(book: Book, row: AuditRow) -> str:
+    """Why a row's runs cannot be read as logs; empty if they can."""
+    for seed in row.seeds:
+        record = book.record(seed.key)
+        if record is None or not record.history:
+            return f"seed {seed.seed} has no epoch to be read as a log"
+        if not math.isfinite(seed.accuracy):
+            return f"seed {seed.seed} has no accuracy"
+        if not seed.control_key:
+            return f"seed {seed.seed} has no frozen twin"
+    return ""
+
+
 def read_as_logs(book: Book, row: AuditRow, layer: int) -> PartialAudit:
     """The partial audit of a row's runs, as if nothing but their logs were left."""
     records = {seed.key: record for seed in row.seeds if (record := book.record(seed.key)) is not None}
+    logs = {key: log_of(record, layer=layer) for key, record in records.items()}  # refuses a run without an epoch
     starts = [record.history[-1].hidden_norms[0] for record in records.values()]
     return audit_logs(
-        {key: log_of(record, layer=layer) for key, record in records.items()},
+        logs,
         baseline=[seed.control_accuracy for seed in row.seeds if seed.control_accuracy is not None],
         h0=starts if all(0 < start < math.inf for start in starts) else None,
         blocks=len(next(iter(records.values())).history[-1].hidden_norms) - 1,
