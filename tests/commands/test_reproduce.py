@@ -159,6 +159,8 @@ def test_tables_only_runs_nothing(tiny, creditscope):
     assert (done.code, tiny.made) == (0, [])
     assert "4 not run." in done.out
     assert not Path("runs").exists()
+    told = " ".join(creditscope("reproduce", "--help").out.split())
+    assert "0 if the tables were written, whatever runs are missing" in told
 
 
 def test_pages_are_written_on_request(tiny, creditscope):
@@ -239,6 +241,19 @@ def test_what_cannot_be_meant_is_refused_with_2(tiny, creditscope, arguments, to
     assert done.code == 2
     assert told in done.err
     assert not Path("results").exists()
+
+
+@pytest.mark.parametrize("options", [("--data-dir", "data"), ("--tables-only",)])
+def test_when_everything_is_run_a_table_that_cannot_be_compared_is_named_and_the_others_go_on(
+    tiny, creditscope, options
+):
+    path = Path("results/tables/far.json")
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    done = creditscope("reproduce", *options)
+    assert (done.code, path.read_text()) == (1, "mine")
+    assert "The table of far was not written: results/tables/far.json is no table of a reproduction" in done.err
+    assert all(Path(name).exists() for name in WRITTEN)
 
 
 def test_a_file_that_is_no_table_is_not_written_over(tiny, creditscope):

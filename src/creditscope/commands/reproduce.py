@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -45,7 +46,12 @@ Records = Annotated[
         show_default=False,
     ),
 ]
-TablesOnly = Annotated[bool, typer.Option("--tables-only", help="Run nothing; tables from the records that are there.")]
+TablesOnly = Annotated[
+    bool,
+    typer.Option(
+        "--tables-only", help="Run nothing; tables from the records that are there. Exit code 0 with runs missing."
+    ),
+]
 Html = Annotated[Path | None, typer.Option("--html", metavar="FOLDER", help="Its runs as pages too.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Runs at a time; as many as cores if not given.")]
 DataFolder = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets are kept.")]
@@ -70,41 +76,58 @@ def reproduce(
     """Reproduce a published experiment: run what is not done yet, and write its table.
 
     Every row says whether ours agrees with the published figure, in standard errors. Ctrl-C keeps what is done, and the
-    same command goes on. Exit code 0 if every run is there, 1 if some are not.
+    same command goes on. Exit code 0 if every run is there, 1 if some are not or a table could not be written. With
+    --tables-only nothing is to be run: 0 if the tables were written, whatever runs are missing.
 
     Example: `creditscope reproduce fresh_feedback`
     """
-    from creditscope.reproduction.book import LAPTOP, PAPER, Book
-    from creditscope.reproduction.experiments import experiments, in_order
-
-    if budget not in (LAPTOP, PAPER):
-        raise InvalidInput(
-            f"There is no budget called {budget!r}.\nNothing was run. The experiments have two: {LAPTOP} and {PAPER}."
-        )
-    book = Book(_store(store, results), budget)
-    wanted = [experiments[experiment].name] if experiment is not None else [one.name for one in in_order()]
+    book, wanted = _book(store, results, budget), _wanted(experiment)
     if list_all:
         from creditscope.reproduction.progress import listing
 
         say(listing(book, width(), workers))
         return 0
-    complete = True
-    for name in wanted:
-        try:
-            complete &= tables_only or _run(name, book, workers, data_dir, retry=retry_failed)
-        except KeyboardInterrupt:
-            sys.stderr.write("Stopped. What is done is kept. To go on, run the same command again.\n")
-            return INTERRUPTED
-        except CreditscopeError as error:
-            if experiment is not None:
-                raise
-            complete = False
-            sys.stderr.write(f"{name} was not run: {error}\n")
-        read = book.again()
-        _write(name, read, out, records or out.parent / "records")
-        if html is not None:
-            _pages(name, read, html / name)
+    complete, several = True, experiment is None
+    kept = records or out.parent / "records"
+    try:
+        for name in wanted:
+            if not tables_only:
+                run = partial(_run, name, book, workers, data_dir, retry=retry_failed)
+                complete &= _attempted(run, f"{name} was not run", go_on=several)
+            write = partial(_written, name, book, out, kept, html)
+            complete &= _attempted(write, f"The table of {name} was not written", go_on=several)
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped. What is done is kept. To go on, run the same command again.\n")
+        return INTERRUPTED
     return 0 if complete else INCOMPLETE
+
+
+def _attempted(step: Callable[[], bool], failed: str, *, go_on: bool) -> bool:
+    """Whether a step was done; of several experiments the one that cannot be done is named, and the others go on."""
+    try:
+        return step()
+    except CreditscopeError as error:
+        if not go_on:
+            raise
+        sys.stderr.write(f"{failed}: {error}\n")
+        return False
+
+
+def _book(folder: Path, results: Path | None, budget: str) -> Book:
+    from creditscope.reproduction.book import LAPTOP, PAPER, Book
+
+    if budget not in (LAPTOP, PAPER):
+        raise InvalidInput(
+            f"There is no budget called {budget!r}.\nNothing was run. The experiments have two: {LAPTOP} and {PAPER}."
+        )
+    return Book(_store(folder, results), budget)
+
+
+def _wanted(experiment: str | None) -> list[str]:
+    """The names of the experiments to be done."""
+    from creditscope.reproduction.experiments import experiments, in_order
+
+    return [experiments[experiment].name] if experiment is not None else [one.name for one in in_order()]
 
 
 def _store(folder: Path, results: Path | None) -> Store:
@@ -152,6 +175,15 @@ def _terminated_like_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _written(name: str, book: Book, out: Path, records: Path, html: Path | None) -> bool:
+    """The table, and the pages if they are asked for, from what is in the store now."""
+    read = book.again()
+    _write(name, read, out, records)
+    if html is not None:
+        _pages(name, read, html / name)
+    return True
 
 
 def _write(name: str, book: Book, out: Path, records: Path) -> None:
