@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from creditscope.batch import Batch, each_tensor
 from creditscope.errors import InvalidInput
 
-RUNS, RUN = 16, 256  # runs of numbers of a batch's inputs, and their length, that tell it from another batch
+RUNS, RUN = 16, 256  # runs of numbers of a batch's large tensors, and their length, that tell it from another
 
 
 def checked_batches(batches: Iterable[Any], model: nn.Module) -> Iterator[Batch]:
@@ -149,7 +149,10 @@ def _placed(batch: Batch, anchor: Tensor) -> Batch:
 
 
 def _fingerprint(batch: Batch) -> tuple[int, ...]:
-    """All labels and some of the inputs' numbers, hashed: hardly the same for another batch."""
+    """The numbers of labels and inputs, hashed: all of a small tensor, some runs of one with more than 4,096.
+
+    Hardly the same for another batch.
+    """
     return tuple(hash(_told(tensor.detach())) for tensor in (*_tensors(batch.inputs), batch.labels))
 
 
