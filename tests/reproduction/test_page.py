@@ -45,7 +45,7 @@ def test_markdown_states_verdict_difference_note_and_missing_seeds():
     assert "| dfa\\|x | accuracy | 30.5 % ± 0.7 (2 seeds) | 40 % ± 1 | -9.5 pp, -12.0 s.e. | **differs** |" in shown
     assert "a note; seeds not run: 456" in shown
     assert "| fa | accuracy | - | - |  | not run |  |  |" in shown
-    assert "1 differs, 1 not published, 1 not run." in shown
+    assert "differs: 1, not published: 1, not run: 1." in shown
 
 
 def test_text_states_the_same_within_its_width():
@@ -56,5 +56,5 @@ def test_text_states_the_same_within_its_width():
     assert "40 % ± 1" in cells["dfa|x"]
     assert cells["dfa|x"].endswith("DIFFERS")
     assert "(seeds not run:" in shown
-    assert shown.endswith("1 differs, 1 not published, 1 not run.")
+    assert shown.endswith("differs: 1, not published: 1, not run: 1.")
     assert max(map(len, text(MADE, 80).splitlines())) <= 80
