@@ -157,7 +157,7 @@ def test_the_paper_budget_has_runs_and_tables_of_its_own(tiny, creditscope):
 def test_tables_only_runs_nothing(tiny, creditscope):
     done = creditscope("reproduce", "tiny", "--tables-only")
     assert (done.code, tiny.made) == (0, [])
-    assert "4 not run." in done.out
+    assert "not run: 4." in done.out
     assert not Path("runs").exists()
     told = " ".join(creditscope("reproduce", "--help").out.split())
     assert "0 if the tables were written, whatever runs are missing" in told

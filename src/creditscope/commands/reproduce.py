@@ -83,10 +83,7 @@ def reproduce(
     """
     book, wanted = _book(store, results, budget), _wanted(experiment)
     if list_all:
-        from creditscope.reproduction.progress import listing
-
-        say(listing(book, width(), workers))
-        return 0
+        return _list(book, workers)
     complete, several = True, experiment is None
     kept = records or out.parent / "records"
     try:
@@ -100,6 +97,13 @@ def reproduce(
         sys.stderr.write("Stopped. What is done is kept. To go on, run the same command again.\n")
         return INTERRUPTED
     return 0 if complete else INCOMPLETE
+
+
+def _list(book: Book, workers: int | None) -> int:
+    from creditscope.reproduction.progress import listing
+
+    say(listing(book, width(), workers))
+    return 0
 
 
 def _attempted(step: Callable[[], bool], failed: str, *, go_on: bool) -> bool:
