@@ -72,9 +72,14 @@ def test_without_an_interval_none_is_claimed(before, now, kind):
 def test_the_words_name_row_quantity_run_and_both_numbers():
     change = moved(VALUES, (0.301, *VALUES[1:]))
     assert told(2, [change]).splitlines() == [
-        "1 of 3 numbers are not those of the table before:",
+        "Not those of the table before: 1 of 3 numbers",
         f"  dfa, accuracy, run {KEYS[0]}: 0.3 before, 0.301 now (inside the seeds' 95 % interval)",
     ]
+
+
+def test_a_move_that_six_digits_do_not_show_is_told_by_its_size():
+    change = moved(VALUES, (VALUES[0] * (1 + 2e-15), *VALUES[1:]))
+    assert "now 2e-15 of it away, in the last digits" in told(2, [change])
 
 
 def test_runs_and_rows_that_only_one_table_has_are_not_compared():

@@ -203,10 +203,10 @@ def _write(name: str, book: Book, out: Path, records: Path) -> None:
     say("\n" + text(made, width()))
     if before is not None and (moved := told(*changes(before, made))):
         say(moved)
-    write_records(book.plan(name), book.store, records)
+    kept = write_records(book.plan(name), book.store, records)
     write_text(out / f"{made.stem}.json", made.to_json())
     folder = Path(os.path.relpath(records, out)).as_posix()
-    say(f"wrote {write_text(out / f'{made.stem}.md', markdown(made, folder))}")
+    say(f"wrote {write_text(out / f'{made.stem}.md', markdown(made, folder))}, and {kept} records to {records}")
 
 
 def _pages(name: str, book: Book, folder: Path) -> None:

@@ -84,8 +84,15 @@ def told(same: int, moved: list[Change]) -> str:
         return f"All {same:,} numbers of earlier runs are the same, to the last bit." if same else ""
     words = {True: "inside the seeds' 95 % interval", False: "OUTSIDE the seeds' 95 % interval"}
     lines = [
-        f"  {change.row}, {change.heading}, run {change.key}: {change.was:.6g} before, {change.now:.6g} now"
+        f"  {change.row}, {change.heading}, run {change.key}: {change.was:.6g} before, {_by(change)}"
         f" ({'no interval over seeds' if change.inside is None else words[change.inside]})"
         for change in moved
     ]
-    return "\n".join((f"{len(moved)} of {same + len(moved)} numbers are not those of the table before:", *lines))
+    return "\n".join((f"Not those of the table before: {len(moved)} of {same + len(moved)} numbers", *lines))
+
+
+def _by(change: Change) -> str:
+    """The number now; where six digits do not show the move, how large it is."""
+    if f"{change.was:.6g}" != f"{change.now:.6g}":
+        return f"{change.now:.6g} now"
+    return f"now {abs(change.now / change.was - 1):.0e} of it away, in the last digits"
