@@ -143,6 +143,10 @@ FINDINGS = (
         "Which state a block listens to decides whether layer 0 alone carries DFA's Γ", "early_epochs", index_decides
     ),
     Claim("EP that is properly relaxed tracks BP", "main_audit", relaxed_ep_tracks_bp),
-    Claim("The published ρ is attenuated by float32 rounding", "triangulation", published_rho_is_attenuated),
+    Claim(
+        "The published ρ is attenuated by rounding: its step is absolute and its losses are in float32",
+        "triangulation",
+        published_rho_is_attenuated,
+    ),
     Claim("FA's deep Γ is mostly its one exact layer", "main_audit", exact_layer_carries_fa),
 )

@@ -140,7 +140,8 @@ def no_collapse_without_layernorm(book: Book) -> Answer:
     cases = []
     for key, record in found.records.items():
         first = FIRST_D2.read(record)
-        when = "not known" if math.isnan(first) else "never" if math.isinf(first) else f"after epoch {first:.0f}"
+        lasting = f"not within {len(record.history)} epochs"
+        when = "not known" if math.isnan(first) else lasting if math.isinf(first) else f"after epoch {first:.0f}"
         said = f"{found.specs[key].method}, seed {found.specs[key].seed}: {when}"
         cases.append(Case(said, None if math.isnan(first) else math.isinf(first), (key,)))
     return together(cases, len(found.specs))
