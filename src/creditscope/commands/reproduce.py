@@ -213,6 +213,9 @@ def _pages(name: str, book: Book, folder: Path) -> None:
     """The study's runs as pages; for the decision utility with its matrix."""
     from creditscope.commands.report import study_pages
     from creditscope.reproduction.decisions import decisions
+    from creditscope.reproduction.experiments import experiments
 
     found = decisions(book) if name == "decision_utility" else ()
-    say(f"wrote {study_pages(book.plan(name), book.store, book.table(name), name, folder, decisions=found)}")
+    say(
+        f"wrote {study_pages(book.plan(name), book.store, book.table(name), experiments[name].question, folder, decisions=found)}"
+    )
