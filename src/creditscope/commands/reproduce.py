@@ -216,6 +216,6 @@ def _pages(name: str, book: Book, folder: Path) -> None:
     from creditscope.reproduction.experiments import experiments
 
     found = decisions(book) if name == "decision_utility" else ()
-    say(
-        f"wrote {study_pages(book.plan(name), book.store, book.table(name), experiments[name].question, folder, decisions=found)}"
-    )
+    title = experiments[name].question
+    written = study_pages(book.plan(name), book.store, book.table(name), title, folder, decisions=found)
+    say(f"wrote {written}")
