@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from creditscope.diagnostics import diagnostic
+from creditscope.diagnostics import diagnostic, diagnostics, examine
 from creditscope.intervals import Interval, newcombe_interval, paired_interval, t_interval, welch_interval
-from creditscope.verdict import Limit, Measurement, Missing
+from creditscope.verdict import Finding, Limit, Measurement, Missing
 
 if TYPE_CHECKING:
     from creditscope.evidence import Evidence
@@ -79,3 +80,21 @@ def _interval(
         return None, note
     note += f"; Newcombe's interval over {images:,} images"
     return newcombe_interval(trained[0], images, control[0], images), note
+
+
+@dataclass(frozen=True, slots=True)
+class _Accuracies:
+    """All that D3 reads of the evidence."""
+
+    accuracy: tuple[float, ...] | None
+    control_accuracy: tuple[float, ...] | None
+    accuracy_images: int | None = None
+    matched_seeds: bool = True
+
+
+def from_accuracies(
+    trained: tuple[float, ...], control: tuple[float, ...] | None, images: int | None, at: float | None = None
+) -> Finding:
+    """D3 where nothing but accuracies is left of the runs, seeds matched; `at` puts another limit in its place."""
+    evidence = cast("Evidence", _Accuracies(trained, control, images))
+    return examine(diagnostics["D3"], evidence, at)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 from creditscope.diagnostics import diagnostics, examine
+from creditscope.diagnostics.depth import from_accuracies
 from creditscope.diagnostics.reference import PUBLISHED_BATCH
 from creditscope.partial.fields import LAST
 from creditscope.partial.logs import Norms, Row
@@ -46,16 +47,6 @@ class Reading(Record):
     layer: int | None = None
     needed: str = ""
     first: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Accuracies:
-    """All that D3 reads of the evidence."""
-
-    accuracy: tuple[float, ...]
-    control_accuracy: tuple[float, ...] | None
-    accuracy_images: int | None = None
-    matched_seeds: bool = True
 
 
 def finite(row: Row) -> Reading:
@@ -148,7 +139,7 @@ def _deepest(found: Measurement, batch_size: int | None) -> Reading:
 
 def depth(trained: tuple[float, ...], control: tuple[float, ...] | None, images: int | None) -> Reading:
     """D3 is exact: it needs accuracies only."""
-    finding = examine(diagnostics["D3"], cast("Evidence", Accuracies(trained, control, images)))
+    finding = from_accuracies(trained, control, images)
     if control is None:
         wanted = "Give --baseline, the accuracy of the same run with frozen blocks, one per seed."
         return Reading(state=State.MISSING, finding=finding, needed=wanted)

@@ -15,12 +15,15 @@ from creditscope.verdict import Measurement, Status
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A name for the data file, a heading, the kind that decides how it is compared, and where a record has it."""
+    """A name for the data file, a heading, the kind that decides how it is compared, and where a record has it.
+
+    A quantity that is computed from several runs at once stands in no record.
+    """
 
     name: str
     heading: str
     kind: Kind
-    read: Callable[[RunRecord], float]
+    read: Callable[[RunRecord], float] = lambda record: math.nan
 
 
 def _measure(name: str) -> Callable[[RunRecord], float]:

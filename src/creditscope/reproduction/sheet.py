@@ -114,7 +114,7 @@ def line(row: str, quantity: Quantity, compared: Compared, shown: Figure | None)
     )
 
 
-FLAGS = Quantity("flags", "flags (a), (b), (d)", "flags", lambda record: float("nan"))
+FLAGS = Quantity("flags", "flags (a), (b), (d)", "flags")
 LETTERS = {"D0": "non-finite", "D1": "(a)", "D2": "(b)", "D3": "(d)"}  # (c), drift, has a line of its own
 
 

@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
-from typing import TYPE_CHECKING, cast
 
 from pydantic import Field
 
-from creditscope.diagnostics import diagnostics, examine
+from creditscope.diagnostics.depth import from_accuracies
 from creditscope.errors import InvalidInput
 from creditscope.records import Record, RunRecord
 from creditscope.study.divergence import after_divergence
@@ -19,9 +18,6 @@ from creditscope.study.seeds import Spread, seeds_to_settle, spread
 from creditscope.study.spec import RunSpec
 from creditscope.study.store import Store
 from creditscope.verdict import Finding, Measurement, Status, Verdict, judge, profile
-
-if TYPE_CHECKING:
-    from creditscope.evidence import Evidence
 
 POINTS = 100.0
 Findings = dict[str, Finding]
@@ -56,16 +52,6 @@ class AuditRow(Record):
     verdict: Verdict | None = None
     settle: int | None = None
     best_frozen: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Accuracies:
-    """All that D3 reads of the evidence."""
-
-    accuracy: tuple[float, ...] | None
-    control_accuracy: tuple[float, ...] | None
-    accuracy_images: int | None = None
-    matched_seeds: bool = True
 
 
 def audit_table(
@@ -155,8 +141,7 @@ class _Judging:
 
     def depth(self, trained: tuple[float, ...], control: tuple[float, ...] | None, images: int) -> Finding:
         """D3 from accuracies alone."""
-        evidence = cast("Evidence", _Accuracies(trained, control, images))
-        return examine(diagnostics["D3"], evidence, self.limits.get("D3"))
+        return from_accuracies(trained, control, images, self.limits.get("D3"))
 
     def rejudged(self, finding: Finding) -> Finding:
         """A stored finding under another limit, if one is asked for."""

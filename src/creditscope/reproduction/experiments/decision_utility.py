@@ -13,7 +13,7 @@ from creditscope.reproduction.sheet import Line, computed
 from creditscope.reproduction.strategies import STRATEGIES
 
 JUDGED = tuple(method for method in METHODS if method != "fa")  # the five of the published count
-WALKED = Quantity("walked_back", "methods walked back on every seed, of 5", "count", lambda record: float("nan"))
+WALKED = Quantity("walked_back", "methods walked back on every seed, of 5", "count")
 
 
 @experiment("decision_utility", number=11, question="Which way of reporting walks back which method?")

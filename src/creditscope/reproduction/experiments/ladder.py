@@ -10,8 +10,8 @@ from creditscope.reproduction.quantities import ACCURACY, Quantity
 from creditscope.reproduction.sheet import Line, computed, lines
 
 RUNGS = ("frozen", "ladder-1", "ladder-2", "ladder-3", "none")  # k = 0..4 trained blocks
-RISE = Quantity("rise", "points from k = 0 to k = L", "points", lambda record: float("nan"))
-BEST = Quantity("best_k", "best k", "count", lambda record: float("nan"))
+RISE = Quantity("rise", "points from k = 0 to k = L", "points")
+BEST = Quantity("best_k", "best k", "count")
 
 
 @experiment("ladder", number=15, question="Does accuracy rise with the number of blocks that learn?")

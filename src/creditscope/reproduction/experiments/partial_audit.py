@@ -14,8 +14,8 @@ from creditscope.reproduction.sheet import Line, computed
 from creditscope.study.tables import AuditRow
 from creditscope.verdict import Status
 
-STATES = Quantity("states", "what logs can say", "flags", lambda record: float("nan"))
-CONTRADICTIONS = Quantity("contradictions", "findings that the full audit contradicts", "count", lambda record: 0.0)
+STATES = Quantity("states", "what logs can say", "flags")
+CONTRADICTIONS = Quantity("contradictions", "findings that the full audit contradicts", "count")
 CODES = ("D0", "D1", "D2", "D3", "D4")
 
 

@@ -18,11 +18,9 @@ GRIDS = {
     "D3": (0.5, 1.0, 2.0, 3.0, 5.0, 10.0),
 }
 PROTOCOL = "four"  # as published: in three, a reference that is fitted never fails, wherever the limit of D2 sits
-CHANGED = Quantity(
-    "changed", "methods with another verdict of the four diagnostics", "count", lambda record: float("nan")
-)
-HEALTHY = Quantity("healthy", "nearest value on the silent side, without FA", "scale", lambda record: float("nan"))
-DEGENERATE = Quantity("degenerate", "nearest value on the firing side", "scale", lambda record: float("nan"))
+CHANGED = Quantity("changed", "methods with another verdict of the four diagnostics", "count")
+HEALTHY = Quantity("healthy", "nearest value on the silent side, without FA", "scale")
+DEGENERATE = Quantity("degenerate", "nearest value on the firing side", "scale")
 
 
 @experiment("threshold_sensitivity", number=12, question="Do the verdicts depend on where the limits sit?")
