@@ -25,7 +25,7 @@ from creditscope.diagnostics import diagnostics, examine_all
 from creditscope.diagnostics.reference import reference_gain
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.evidence import Evidence, Ledger
-from creditscope.guards import PROBE_IMAGES, answers, check_deterministic, check_gradient, first_images, undisturbed
+from creditscope.guards import PROBE_IMAGES, check_deterministic, check_gradient, first_images, undisturbed
 from creditscope.incoming import check_labels, checked_accuracies, checked_batches
 from creditscope.norms import non_finite
 from creditscope.probes.label_leak import Answers
@@ -130,8 +130,7 @@ def traces(
         if index == 0:
             few = first_images(batch, PROBE_IMAGES)
             with explained(stream.model, batch):
-                stream.settle(few.inputs)
-                shown = answers(stream, few)
+                shown = stream.settle(few.inputs)
                 if gradient_check:
                     check_deterministic(stream, few, shown)
             classes = shown.shape[-1]
@@ -141,7 +140,7 @@ def traces(
             checked = check_gradient(stream, few, loss_fn or cross_entropy) if gradient_check and index == 0 else ""
             trace = capture(stream, batch, loss_fn or cross_entropy)
             if index == 0 and not gradient_check:
-                check_deterministic(stream, few, shown, trace.logits[: len(few.labels)])
+                check_deterministic(stream, few, shown, trace.logits[:PROBE_IMAGES])
         if index == 0:
             guards.update(stream.checks() | {"deterministic": "passed", "gradient": checked or "switched off"})
         beside(batch, trace)
@@ -195,18 +194,19 @@ def checked_limits(thresholds: Mapping[str, float] | None) -> dict[str, float]:
 
 def bad_weights(model: nn.Module) -> int:
     """Non-finite numbers in parameters and buffers; where all sums are finite, one look settles it without counting."""
-    tensors = [tensor.detach() for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
+    tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
     if not tensors:
         return 0
     anchor = tensors[0].device
-    sums = [tensor.sum() if tensor.device == anchor else tensor.sum().to(anchor) for tensor in tensors]
-    return 0 if bool(torch.stack(sums).isfinite().all()) else sum(int(non_finite(tensor)) for tensor in tensors)
+    with torch.no_grad():
+        sums = [tensor.sum() if tensor.device == anchor else tensor.sum().to(anchor) for tensor in tensors]
+        return 0 if bool(torch.stack(sums).isfinite().all()) else sum(int(non_finite(tensor)) for tensor in tensors)
 
 
 def _measures(evidence: Evidence) -> dict[str, Measurement]:
     """Numbers without a limit: the median norms per layer and the gain of the read-out."""
-    hidden = evidence.hidden_norms.median(dim=1).values.tolist()
-    gradient = evidence.gradient_norms.median(dim=1).values.tolist()
+    hidden = evidence.hidden_medians.tolist()
+    gradient = evidence.gradient_medians.tolist()
     return {
         "hidden_norm": Measurement(hidden[-1], tuple(hidden), note="median ‖h_l‖; value: the deepest"),
         "gradient_norm": Measurement(gradient[-1], tuple(gradient), note="median ‖g_l‖ of each sample's own loss"),

@@ -127,7 +127,7 @@ def diagnose(
     return DiagnosticReport(
         method_name=method_name,
         notes=notes,
-        residual_norms=seen.evidence.hidden_norms.median(dim=1).values.tolist(),
+        residual_norms=seen.evidence.hidden_medians.tolist(),
         bp_grad_norms=seen.gradient_norms,
         stability_layer=seen.layer,
         cross_batch_stability=mean_pairwise(seen.directions),

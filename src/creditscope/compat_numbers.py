@@ -75,7 +75,7 @@ def look(model: nn.Module, batches: Iterable[Any], layer: int | None = None, *, 
     evidence = replace(
         first.evidence(), non_finite=(whole.evidence().non_finite or {}) | {"weights": bad_weights(model)}
     )
-    norms = evidence.gradient_norms.median(dim=1).values / samples
+    norms = evidence.gradient_medians / samples
     return Seen(evidence, whole.accuracy, norms.tolist(), directions, _layer(layer, depth))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 import torch
@@ -33,7 +34,7 @@ class Directions:
     size: int | None  # images in a group; None: the batches themselves
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evidence:
     """Per-sample norms over all images, D4's directions, counts, accuracies and probes; absent = None."""
 
@@ -53,6 +54,16 @@ class Evidence:
     leak: LabelLeak | None = None
     weight_drift: Layers | None = None  # of embedding, blocks and read-out
     collapsed: bool = False  # D2 fires as collapsed: cosines with the reference mean nothing
+
+    @cached_property
+    def hidden_medians(self) -> Tensor:
+        """m_l = median over all images of ‖h_l‖, (L+1,)."""
+        return self.hidden_norms.median(dim=1).values
+
+    @cached_property
+    def gradient_medians(self) -> Tensor:
+        """The median over all images of ‖g_l‖, (L+1,)."""
+        return self.gradient_norms.median(dim=1).values
 
 
 class Ledger:
@@ -74,7 +85,7 @@ class Ledger:
         hiddens = [self._read(state) for state in trace.hiddens]
         gradients = [self._read(gradient) for gradient in trace.gradients]
         rows = [*norm_rows(hiddens), *norm_rows(gradients)]
-        self._error.add([error_norms(trace.error, rows=len(rows[0]))])
+        self._error.add([error_norms(trace.error, rows=rows[0].shape[0])])
         norms, depth = self._norms.add(rows), len(hiddens)
         fine = ordinary(norms)
         self._count("states", trace.hiddens, fine or self._mended(0, norms[:depth], hiddens))
@@ -89,8 +100,8 @@ class Ledger:
         if guess.shape == trace.labels.shape and not trace.labels.is_floating_point():
             correct = (guess == trace.labels).sum()
             self._correct = self._correct + (int(correct) if correct.device.type == "cpu" else correct)
-            self.predictions += int((trace.labels >= 0).sum()) if trace.labels.dim() > 1 else len(trace.labels)
-        self.images += len(logits)
+            self.predictions += int((trace.labels >= 0).sum()) if trace.labels.dim() > 1 else guess.shape[0]
+        self.images += logits.shape[0]
         self.batches += 1
 
     def evidence(self) -> Evidence:
@@ -135,7 +146,7 @@ class _Columns:
 
     def add(self, rows: list[Tensor]) -> Tensor:
         """Append columns, given row by row, and hand them back."""
-        wanted = self._used + len(rows[0])
+        wanted = self._used + rows[0].shape[0]
         if self._room is None or wanted > self._room.shape[1]:
             room = rows[0].new_empty(len(rows), max(1024, wanted + wanted // 4))
             if self._room is not None:
@@ -177,13 +188,18 @@ class _Grouped:
     def add(self, gradients: list[Tensor]) -> None:
         if not self._widths:
             self._widths = [gradient.shape[-1] for gradient in gradients]
-            self._waiting = gradients[0].new_zeros(WAITING, sum(self._widths), dtype=torch.float64)
-            self._sums, self._zeros = self._waiting[0].clone(), self._waiting[0, : len(gradients)].long()
-        start, images = 0, len(gradients[0])
+            self._sums = gradients[0].new_zeros(sum(self._widths), dtype=torch.float64)
+            self._zeros = self._sums[: len(gradients)].long()
+            self._waiting = self._sums.new_empty(WAITING, len(self._sums))
+        start, images = 0, gradients[0].shape[0]
         while start < images:
             stop = images if self._size is None else min(images, start + self._size - self._filled)
             part = gradients if stop - start == images else [gradient[start:stop] for gradient in gradients]
-            self._waiting[self._full].add_(torch.cat([_sum(gradient) for gradient in part]))
+            sums = [_sum(gradient) for gradient in part]
+            if self._filled:
+                self._waiting[self._full].add_(torch.cat(sums))
+            else:
+                torch.cat(sums, out=self._waiting[self._full])
             self._filled += stop - start
             if self._size is None or self._filled == self._size:
                 self._close()
@@ -193,7 +209,6 @@ class _Grouped:
         self._full, self._filled, self.count = self._full + 1, 0, self.count + 1
         if self._full == WAITING:
             self._sums, self._zeros = self._summed()
-            self._waiting.zero_()
             self._full = 0
 
     def _summed(self) -> tuple[Tensor, Tensor]:
@@ -217,5 +232,5 @@ class _Grouped:
 
 
 def _sum(vectors: Tensor) -> Tensor:
-    rows = vectors.flatten(0, -2)
+    rows = vectors if vectors.dim() == 2 else vectors.flatten(0, -2)
     return (rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows).sum(0)

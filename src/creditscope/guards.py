@@ -38,16 +38,19 @@ COARSE = _Precision("float32", (1e-2, 1e-3, 1e-4), 0.1, 1e-6)  # where float64 i
 def undisturbed(model: nn.Module) -> Iterator[None]:
     """Evaluation mode for the block's duration; modes, buffers and random state come back as they were."""
     modes = [(module, module.training, dict(module._buffers)) for module in model.modules()]
-    values = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    own = {id(buffer): buffer for *_, buffers in modes for buffer in buffers.values() if buffer is not None}
+    values = [(buffer, buffer.detach().clone()) for buffer in own.values()]
     devices = sorted({tensor.device.index for tensor in model.parameters() if tensor.device.type == "cuda"})
     with torch.inference_mode(False), as_written(model), torch.random.fork_rng(devices=devices):
         try:
-            for module, _, _ in modes:
-                module.training = False
+            for module, training, _ in modes:
+                if training:
+                    module.training = False
             yield
         finally:
             for module, training, buffers in modes:
-                module.training = training
+                if module.training is not training:
+                    module.training = training
                 module._buffers.clear()
                 module._buffers.update(buffers)
             for buffer, before in values:

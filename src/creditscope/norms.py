@@ -56,4 +56,4 @@ def norms_of(vectors: Tensor) -> Tensor:
 def error_norms(error: Tensor, rows: int) -> Tensor:
     """‖∂ℓ/∂logits‖ of the sample (or position) behind each row of the gradient norms."""
     norms = norms_of(error) if error.dim() == 2 or error[..., 0].numel() == rows else norms_of(error.flatten(1))
-    return norms if len(norms) == rows else norms.repeat_interleave(rows // len(norms))
+    return norms if norms.shape[0] == rows else norms.repeat_interleave(rows // norms.shape[0])

@@ -67,14 +67,15 @@ class Stream(ABC):
         """A gradient at an anchor in the axes of its state, samples first."""
         return tensor
 
-    def settle(self, inputs: Any) -> None:
-        """Where nobody said which vector stands for a token state, take what the read-out consumes."""
-        if self.rule != "auto":
-            return
-        with torch.enable_grad():
-            seen = self.run(inputs)
-            if seen.hiddens[-1].dim() == 3:
+    def settle(self, inputs: Any) -> Tensor:
+        """The logits; where nobody said which vector stands for a token state, take what the read-out consumes."""
+        with torch.no_grad():
+            first = self.run(inputs)
+        if self.rule == "auto" and first.hiddens[-1].dim() == 3:
+            with torch.enable_grad():
+                seen = self.run(inputs)
                 self.rule = consumed(seen.logits, self.oriented, seen.anchors[-1]) or self._poisoned(inputs, seen)
+        return first.logits
 
     def _poisoned(self, inputs: Any, seen: Pass) -> Read:
         """For a read-out of zeros, which has no gradient: 0·NaN still tells what it consumes."""

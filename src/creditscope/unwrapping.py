@@ -91,20 +91,10 @@ def as_written(model: nn.Module) -> Iterator[None]:
         for module in model.modules()
     )
     kinds = {tensor.device.type for tensor in model.parameters()} | {"cpu"}
-    with torch.compiler.set_stance("force_eager") if compiled else _nothing(), _without_autocast(sorted(kinds)):
+    with ExitStack() as stack:
+        if compiled:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        for kind in sorted(kinds):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
         yield
-
-
-@contextmanager
-def _without_autocast(kinds: list[str]) -> Iterator[None]:
-    """No autocast on these devices for the block's duration."""
-    if not kinds:
-        yield
-        return
-    with torch.autocast(kinds[0], enabled=False), _without_autocast(kinds[1:]):
-        yield
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield

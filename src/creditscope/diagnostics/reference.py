@@ -37,7 +37,7 @@ def reference_validity(evidence: Evidence) -> Measurement:
     median over all images of ‖g_L‖ / 128;   gain = median of ‖g_L‖/‖e‖ over images with e ≠ 0;
     cause `collapsed` if gain/128 < 1e-7, else `fitted`
     """
-    medians = evidence.gradient_norms.median(dim=1).values / PUBLISHED_BATCH
+    medians = evidence.gradient_medians / PUBLISHED_BATCH
     gain = reference_gain(evidence)
     value = medians[-1].item()
     cause = "" if gain != gain else "collapsed" if gain / PUBLISHED_BATCH < FLOOR else "fitted"

@@ -27,7 +27,7 @@ def scale_stability(evidence: Evidence) -> Measurement | Missing:
 
     max over l of  m_{l+1}/m_l,   m_l = median over all images of ‖h_l‖
     """
-    medians = evidence.hidden_norms.median(dim=1).values
+    medians = evidence.hidden_medians
     if len(medians) < 2:
         return Missing("a stream without blocks has no growth")
     growth = medians[1:] / medians[:-1]

@@ -28,6 +28,6 @@ def scale_relative_to_the_embedding(evidence: Evidence) -> Measurement:
 
     max over l of  m_l/m_0,   m_l = median over all images of ‖h_l‖
     """
-    medians = evidence.hidden_norms.median(dim=1).values
+    medians = evidence.hidden_medians
     ratios = medians / medians[0]
     return Measurement(ratios.max().item(), per_layer=tuple(ratios.tolist()))
