@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fnmatch import fnmatchcase
 
 import pytest
@@ -9,6 +10,7 @@ from tests.reproduction.made import book, line, sheet
 
 from creditscope.reproduction.experiments import experiments
 from creditscope.reproduction.experiments import sheet as read
+from creditscope.reproduction.published import Figure
 from creditscope.reproduction.reasons import REASONS, reason
 
 
@@ -39,3 +41,36 @@ def test_the_length_of_training_is_named_where_it_differs():
 def test_the_length_of_training_explains_nothing_about_one_epoch():
     assert reason(sheet(), line(row="fa", kind="epoch")) == "Not known."
     assert reason(sheet(), line(row="fa", heading="deep Γ after epoch 1")) == "Not known."
+    assert reason(sheet(), line(row="fa", heading="Γ at layer 0, last valid epoch")) == "Not known."
+
+
+@pytest.mark.parametrize(
+    ("images", "decades", "told"),
+    [
+        (
+            128,
+            math.log10(8),
+            "Ours is about 8 times too large: perhaps the published figure was measured at N = 1,024.",
+        ),
+        (128, math.log10(15), "Ours is about 8 times too large"),
+        (128, math.log10(17), ""),
+        (128, -math.log10(8), ""),
+        (1024, -math.log10(8), "Perhaps it was measured at N = 128."),
+        (1024, math.log10(8), ""),
+        (1024, -math.log10(3.9), ""),
+    ],
+)
+def test_a_gradient_that_is_off_by_the_ratio_of_two_batch_sizes_is_told(images, decades, told):
+    one = line(row="x", quantity="g_L_1", kind="scale", difference=decades, published=Figure(mean=1e-6, images=images))
+    found = reason(sheet(ours="100 epochs", theirs="100 epochs"), one)
+    assert (told in found) if told else (found == "Not known.")
+
+
+def test_only_gradients_are_means_over_a_batch():
+    one = line(row="x", quantity="h_L", kind="scale", difference=math.log10(8), published=Figure(mean=1.0))
+    assert "N =" not in reason(sheet(), one)
+
+
+def test_the_state_a_block_hears_explains_cosines_and_no_scales():
+    assert reason(sheet(experiment="penalty"), line(row="dfa", quantity="deep_gamma")).startswith("The published DFA")
+    assert "hear" not in reason(sheet(experiment="penalty"), line(row="dfa", quantity="h_L"))

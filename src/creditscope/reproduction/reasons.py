@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from fnmatch import fnmatchcase
 
+from creditscope.reproduction.published import USUAL
 from creditscope.reproduction.sheet import Line, Sheet
+
+# It moves Γ and ρ. It does not move the scales: the main audit has both, within a factor of two of each other.
+INDEX = 'The published DFA lets a block hear the credit of its input; here index = "output", that of its output.'
+LARGER = 1024  # the other batch size at which gradients were published
+ABOUT = math.log10(2)  # decades: "about as many times" is within a factor of two
 
 # experiment, row, quantity (patterns), and the reason; the first that matches is shown
 REASONS: tuple[tuple[str, str, str, str], ...] = (
@@ -37,13 +44,7 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
         "The published D2 was probably measured at N = 1,024, where the floor is met earlier.",
     ),
     ("threshold_sensitivity", "*", "healthy", "The published healthy extreme is EP as it was relaxed there."),
-    (
-        "early_epochs",
-        "*",
-        "g_L_*",
-        "The published figures are said to be at N = 1,024, so that they are compared eight times as large. Perhaps "
-        "those after training were measured at N = 128.",
-    ),
+    ("early_epochs", "*", "gamma_0", "It is not said after which epoch the published figure was taken."),
     (
         "fresh_feedback",
         "*",
@@ -51,12 +52,8 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
         "It is not said whether the published spread is that of the mean over layers, as ours, or of one layer.",
     ),
     ("decision_utility", "*", "*", "The count follows from which methods fail: their names stand in the main audit."),
-    (
-        "[!me]*",  # neither main_audit nor early_epochs, which have both
-        "*dfa*",
-        "*",
-        'The published DFA lets a block hear the credit of its input; here index = "output", that of its output.',
-    ),
+    ("[!me]*", "*dfa*", "*gamma*", INDEX),  # neither main_audit nor early_epochs, which have both
+    ("[!me]*", "*dfa*", "rho*", INDEX),
 )
 
 
@@ -74,12 +71,28 @@ def reason(sheet: Sheet, line: Line) -> str:
     )
     alike = _length(sheet.ours) == _length(sheet.theirs) or _length(sheet.theirs) == sheet.theirs or _early(line)
     shorter = "" if alike else f"Ours: {_length(sheet.ours)}; theirs: {_length(sheet.theirs)}."
-    return " ".join(part for part in (known, shorter) if part) or "Not known."
+    return " ".join(part for part in (_batch(line), known, shorter) if part) or "Not known."
+
+
+def _batch(line: Line) -> str:
+    """Where a gradient is about as many times too large or too small as two batch sizes are: the other one, perhaps."""
+    apart = LARGER / USUAL
+    figure, found = line.published, line.difference
+    if figure is None or found is None or not line.quantity.startswith("g_L"):
+        return ""
+    if figure.images == LARGER and abs(found + math.log10(apart)) < ABOUT:
+        return (
+            f"The published figure is said to be at N = {LARGER:,} and was compared {apart:g} times as large; ours is "
+            f"about {apart:g} times too small. Perhaps it was measured at N = {USUAL}."
+        )
+    if figure.images == USUAL and abs(found - math.log10(apart)) < ABOUT:
+        return f"Ours is about {apart:g} times too large: perhaps the published figure was measured at N = {LARGER:,}."
+    return ""
 
 
 def _early(line: Line) -> bool:
     """Whether a number belongs to one epoch, so that the length of training cannot explain it."""
-    return line.kind == "epoch" or "after epoch" in line.heading
+    return line.kind == "epoch" or any(word in line.heading for word in ("after epoch", "last valid epoch"))
 
 
 def _length(settings: str) -> str:

@@ -15,12 +15,17 @@ NETWORKS: dict[str, dict[str, Value]] = {
     "vit_mini": {"network": "vit_mini"},
     "resmlp without terminal LN": {"network": "resmlp", "network.terminal_ln": False},
 }
+METHODS: dict[str, dict[str, Value]] = {
+    "dfa, index input": {"method": "dfa", "method.index": "input"},
+    "dfa, index output": {"method": "dfa", "method.index": "output"},
+    "bp": {"method": "bp"},
+}
 
 
 @experiment("temporal", number=8, question="After which epoch does each diagnostic first fire?")
 def temporal(book: Book) -> Iterator[Line]:
-    """Three networks, DFA and BP."""
+    """Three networks, DFA and BP; on the first DFA for both states that a block may hear."""
     for name, network in NETWORKS.items():
-        for method in ("dfa", "bp"):
-            where = {**network, "method": method}
+        for method in METHODS if name == "resmlp" else ("dfa", "bp"):
+            where = {**network, **METHODS.get(method, {"method": method})}
             yield from lines(book, "temporal", f"{name}, {method}", where, (FIRST_D1, FIRST_D2, ACCURACY))
