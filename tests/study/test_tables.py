@@ -179,3 +179,14 @@ def test_the_page_shows_methods_controls_and_verdicts(tmp_path):
     shown = table_page("a study", audit_table(*filled(tmp_path, deep)), 160)
     for words in ("bp", "dfa, frozen", "PASS", "FAIL(D3)", "3: FAIL(D3)", "70.2 ± 0.1", "95 % paired t-interval"):
         assert words in shown
+
+
+def test_a_narrow_page_breaks_no_verdict(tmp_path):
+    rows = audit_table(*filled(tmp_path, deep))
+    wide, narrow = table_page("a study", rows, 160), table_page("a study", rows, 80)
+    assert max(map(len, narrow.splitlines()[:-3])) <= 80
+    for words in ("to best frozen", "FAIL(D3)", "3: FAIL(D3)", "70.2 ± 0.1"):
+        assert words in " ".join(narrow.split())
+        assert words in wide
+    assert wide.count(" method ") == 1
+    assert narrow.count(" method ") == 3

@@ -33,7 +33,7 @@ def table_page(title: str, rows: Sequence[AuditRow], width: int) -> str:
     """The audit table: trained methods with their verdicts, then the controls, then what is open."""
     trained = [row for row in rows if row.spec.control == "none"]
     controls = [row for row in rows if row.spec.control != "none"]
-    parts = [title, drawn(_trained(trained), width)]
+    parts = [title, *(drawn(table, width) for table in _tables(trained, width))]
     if controls:
         parts.append(drawn(_controls(controls), width))
     notes = [note for row in rows for note in _notes(row)]
@@ -44,21 +44,31 @@ def table_page(title: str, rows: Sequence[AuditRow], width: int) -> str:
     return "\n\n".join((*parts, "\n".join((*notes, footing))))
 
 
-def _trained(rows: Sequence[AuditRow]) -> Table:
+WHOLE = ("accuracy", "frozen", "to best frozen", "D1", "D2", "D3", "per seed", "verdict")
+PARTS = (("accuracy", "frozen", "D3", "to best frozen"), ("D1", "D2", "verdict"), ("per seed",))  # of a narrow page
+
+
+def _tables(rows: Sequence[AuditRow], width: int) -> list[Table]:
+    """The trained methods in one table, or in three where one would not fit."""
+    whole = _trained(rows, WHOLE)
+    fits = Console(width=1000).measure(whole).maximum <= width
+    return [whole] if fits else [_trained(rows, headings) for headings in PARTS]
+
+
+def _trained(rows: Sequence[AuditRow], headings: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for heading in ("method", "accuracy", "frozen", "to best frozen", "D1", "D2", "D3", "per seed", "verdict"):
-        table.add_column(heading, overflow="fold")
+    for heading in ("method", *headings):
+        table.add_column(heading, overflow="fold", no_wrap=heading in ("method", "per seed", "verdict"))
     for row in rows:
-        per_seed = "\n".join(f"{seed.seed}: {seed.verdict.text}" for seed in row.seeds)
-        table.add_row(
-            row.label,
-            _accuracy(row.accuracy),
-            _accuracy(row.control),
-            "" if row.best_frozen is None else f"{row.best_frozen:+.1f}",
-            *(_finding(row.findings.get(code)) for code in ("D1", "D2", "D3")),
-            per_seed,
-            "not run" if row.verdict is None else row.verdict.text,
-        )
+        cells = {
+            "accuracy": _accuracy(row.accuracy),
+            "frozen": _accuracy(row.control),
+            "to best frozen": "" if row.best_frozen is None else f"{row.best_frozen:+.1f}",
+            **{code: _finding(row.findings.get(code)) for code in ("D1", "D2", "D3")},
+            "per seed": "\n".join(f"{seed.seed}: {seed.verdict.text}" for seed in row.seeds),
+            "verdict": "not run" if row.verdict is None else row.verdict.text,
+        }
+        table.add_row(row.label, *(cells[heading] for heading in headings))
     return table
 
 
