@@ -34,8 +34,9 @@ Source of the published figures: {source}.
 Words: Γ is the cosine between credit and gradient, "deep" its mean over layers 1 to L, an "exact" layer one whose
 credit is the gradient by construction; ρ correlates credit with changes of the loss. The published flags are (a) scale,
 our D1, (b) reference, our D2, (c) drift, our D4, and (d) depth, our D3; a method is walked back when a flag is raised.
-A record alone is judged without D3: here every run stands beside its frozen twin. [Diagnostics](diagnostics/index.md),
-[credit](credit.md), [methods and their options](methods.md)."""
+A record alone is judged without D3: here every run stands beside its frozen twin. A block of our DFA hears the credit
+of its output (index = "output") unless the row says otherwise; the published one hears that of its input.
+[Diagnostics](diagnostics/index.md), [credit](credit.md), [methods and their options](methods.md)."""
 RULES = f"""How two numbers are compared. Where both sides have a spread over seeds: Welch's t at 95 %, so that about
 one row in twenty differs by chance. Where one side has one: the other is read as a mean of as many draws with the same
 spread. Where neither has: within {100 * TOLERANCE["share"]:g} points for accuracies, {TOLERANCE["cosine"]:g} for

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from fnmatch import fnmatchcase
 
 from creditscope.reproduction.published import USUAL
 from creditscope.reproduction.sheet import Line, Sheet
 
-# It moves Γ and ρ. It does not move the scales: the main audit has both, within a factor of two of each other.
+# It moves Γ and ρ. It hardly moves the scales: in the main audit both are within a factor of two of each other.
 INDEX = 'The published DFA lets a block hear the credit of its input; here index = "output", that of its output.'
 LARGER = 1024  # the other batch size at which gradients were published
 ABOUT = math.log10(2)  # decades: "about as many times" is within a factor of two
@@ -96,4 +97,4 @@ def _early(line: Line) -> bool:
 
 
 def _length(settings: str) -> str:
-    return settings.partition(",")[0]
+    return re.split("[,;]", settings)[0]
