@@ -93,3 +93,10 @@ def test_runs_of_the_published_length_have_a_table_of_their_own():
     assert found["cnn"].ours == "3 epochs, seed 42"
     assert all(line.outcome == "not run" for line in found["cnn"].lines)
     assert "[cnn-paper](../results/tables/cnn-paper.md)" in document(longer)
+
+
+def test_verdicts_of_runs_of_the_published_length_stand_apart():
+    assert "Trained as long as published" not in PAGES["published form"]
+    page = document(Book(book(published_form, "main_audit", budget="paper").store))
+    (_, _, longer) = page.partition("Trained as long as published, 100 epochs:")
+    assert "| dfa | 30.0 % | 35.0 % |" in longer.partition("## The experiments")[0]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from creditscope.diagnostics import diagnostics
 from creditscope.report.markdown import escaped
 from creditscope.report.markdown import table as markdown_table
-from creditscope.reproduction.book import Book
+from creditscope.reproduction.book import PAPER, Book
 from creditscope.reproduction.claims import Answer, Claim, Standing
 from creditscope.reproduction.comparison import TOLERANCE, Kind, Outcome, welch_of
 from creditscope.reproduction.experiments import sheets
@@ -58,6 +58,7 @@ def document(book: Book) -> str:
         *_findings(found),
         "## The main audit, judged by us",
         _verdicts(book.table("main_audit")),
+        _at_length(Book(book.store, PAPER)),
         "\n".join(part for part in (_other_flags(tables), _ep_as_published()) if part),
         "## The experiments",
         RULES,
@@ -115,6 +116,12 @@ def _verdicts(rows: Sequence[AuditRow]) -> str:
         )
     heads = ("method", "accuracy", "frozen twin", "D3, points", "each seed", "over seeds")
     return markdown_table((*heads, "published accuracy", "published flags", "runs"), body)
+
+
+def _at_length(paper: Book) -> str:
+    """The same of what was trained as long as published; nothing if no run was."""
+    rows = [row for row in paper.table("main_audit") if row.accuracy is not None]
+    return f"Trained as long as published, {rows[0].spec.epochs} epochs:\n\n{_verdicts(rows)}" if rows else ""
 
 
 def _published_row(row: AuditRow) -> str:
