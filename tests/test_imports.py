@@ -22,6 +22,7 @@ MAY: dict[str, str] = {
     "errors": "",
     "batch": "",
     "intervals": "",
+    "padding": "",
     "files": "errors",
     "registry": "errors",
     "verdict": "errors registry",
@@ -40,10 +41,10 @@ MAY: dict[str, str] = {
     "norms": "errors",
     "evidence": "adapters credit_evidence errors norms trace verdict",
     "diagnostics": "aggregation intervals registry verdict",
-    "probes": "adapters alignment batch credit_evidence errors evidence guards trace verdict",
+    "probes": "adapters alignment batch credit_evidence errors evidence guards padding trace verdict",
     "networks": "batch errors registry",
     "datasets": "batch errors files registry",
-    "methods": "alignment batch errors files networks registry trace",
+    "methods": "alignment batch errors files networks padding registry trace",
     "report": "errors files intervals records verdict",
 }
 # Exceptions that cost nothing when the part is imported.

@@ -18,6 +18,7 @@ from creditscope.methods import method
 from creditscope.methods.bp import EndToEnd
 from creditscope.methods.rule import Feedback
 from creditscope.networks.staged import StagedNetwork
+from creditscope.padding import padded
 
 OTHERS = (nn.Conv1d, nn.Conv3d, nn.modules.conv._ConvTransposeNd, nn.Bilinear, nn.RNNBase, nn.RNNCellBase)
 
@@ -160,21 +161,11 @@ def conv2d(
     groups: int = 1,
 ) -> Tensor:
     """F.conv2d with `feedback` in place of the weight on the way back."""
-    if isinstance(padding, str):
-        input, padding = _padded(input, weight, padding, dilation), 0
+    input, padding = padded(input, weight, padding, dilation)
     out: Tensor = _Conv2d.apply(  # type: ignore[no-untyped-call]
         feedback, input, weight, stride, padding, dilation, groups
     )
     return out if bias is None else out + bias.view(-1, 1, 1)
-
-
-def _padded(input: Tensor, weight: Tensor, padding: str, dilation: int | tuple[int, ...]) -> Tensor:
-    """The input with the zeros that padding = "same" asks for; "valid" asks for none."""
-    if padding == "valid":
-        return input
-    steps = (dilation, dilation) if isinstance(dilation, int) else dilation
-    total = [step * (size - 1) for step, size in zip(steps, weight.shape[2:], strict=True)]
-    return F.pad(input, [side for both in reversed(total) for side in (both // 2, both - both // 2)])
 
 
 class _Linear(torch.autograd.Function):

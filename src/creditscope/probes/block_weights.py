@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from creditscope.padding import padded
+
 Inputs = dict[nn.Parameter, list[Tensor]]
 
 
@@ -49,13 +51,7 @@ def patches(
 ) -> Tensor:
     """What a convolution's unfolded weight is multiplied with, (samples x positions x groups, C/groups·k²)."""
     kernel = own.shape[2:]
-    steps = (dilation, dilation) if isinstance(dilation, int) else dilation
-    if padding == "valid":
-        padding = 0
-    elif padding == "same":
-        gaps = [step * (size - 1) for step, size in zip(steps, kernel, strict=True)]
-        input = F.pad(input, (gaps[1] // 2, gaps[1] - gaps[1] // 2, gaps[0] // 2, gaps[0] - gaps[0] // 2))
-        padding = 0
+    input, padding = padded(input, weight, padding, dilation)
     columns = F.unfold(input, kernel, dilation=dilation, padding=padding, stride=stride)
     return columns.view(len(input), groups, own[0].numel(), -1).transpose(2, 3).flatten(0, 2)
 
