@@ -14,7 +14,8 @@ from tests.reproduction.made import figure
 
 from creditscope.reproduction.comparison import TOLERANCE, Outcome, compare, compare_flags, rounded, welch_of
 
-AGREES, DIFFERS, NOT_PUBLISHED, NOT_RUN = Outcome.AGREES, Outcome.DIFFERS, Outcome.NOT_PUBLISHED, Outcome.NOT_RUN
+AGREES, DIFFERS, UNDECIDED = Outcome.AGREES, Outcome.DIFFERS, Outcome.UNDECIDED
+NOT_PUBLISHED, NOT_RUN = Outcome.NOT_PUBLISHED, Outcome.NOT_RUN
 shares = some.floats(0.05, 0.95)
 samples = some.lists(shares, min_size=2, max_size=6)
 
@@ -32,7 +33,7 @@ def test_welchs_t_is_scipys_from_mean_std_and_count(values, mean, std, seeds):
     )
     assert found.errors == pytest.approx(t, rel=1e-9, abs=1e-9)
     assume(abs(p - 0.05) > 1e-9)
-    assert (found.outcome is AGREES) == (p > 0.05)  # the degrees of freedom are Welch's too
+    assert (found.outcome is DIFFERS) == (p < 0.05)  # the degrees of freedom are Welch's too
 
 
 @given(samples, samples)
@@ -43,12 +44,12 @@ def test_welchs_t_is_scipys_from_the_values_of_both_sides(values, theirs):
     assert found.errors == pytest.approx(t, rel=1e-9, abs=1e-9)
     assert found.difference == pytest.approx(fmean(values) - fmean(theirs))
     assume(abs(p - 0.05) > 1e-9)
-    assert (found.outcome is AGREES) == (p > 0.05)
+    assert (found.outcome is DIFFERS) == (p < 0.05)
 
 
 @given(samples, shares)
 def test_a_figure_without_a_spread_is_a_mean_of_draws_like_ours(values, mean):
-    """A mean of m seeds agrees if and only if it lies within  mean ± t_{n-1} · s·√(1/n + 1/m)."""
+    """A mean of m seeds differs if and only if it lies outside  mean ± t_{n-1} · s·√(1/n + 1/m)."""
     assume(spreading(values))
     n, m = len(values), 3
     half = stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) * math.sqrt(1 / n + 1 / m)
@@ -56,7 +57,7 @@ def test_a_figure_without_a_spread_is_a_mean_of_draws_like_ours(values, mean):
     assume(abs(distance - half) > 1e-9)
     mean = float(f"{mean:.12f}")  # printed with so many digits that rounding does not matter
     found = compare(values, figure(mean=mean), "share")
-    assert (found.outcome is AGREES) == (distance < half)
+    assert (found.outcome is DIFFERS) == (distance > half)
     assert "no published spread" in found.note
 
 
@@ -65,13 +66,15 @@ def test_one_seed_of_ours_is_one_more_draw_of_the_published(value, mean, std, se
     half = stats.t.ppf(0.975, seeds - 1) * std * math.sqrt(1 + 1 / seeds)
     assume(abs(abs(value - mean) - half) > 1e-9)
     found = compare([value], figure(mean=mean, std=std, seeds=seeds), "share")
-    assert (found.outcome is AGREES) == (abs(value - mean) < half)
+    assert (found.outcome is DIFFERS) == (abs(value - mean) > half)
     assert "one seed of ours" in found.note
 
 
 def test_a_prediction_interval_holds_one_more_draw_nineteen_times_in_twenty():
     draws = np.random.default_rng(0).normal(0.3, 0.01, size=(4000, 4))
-    held = [compare(list(row[:3]), figure(mean=float(row[3]), seeds=1), "share").outcome is AGREES for row in draws]
+    held = [
+        compare(list(row[:3]), figure(mean=float(row[3]), seeds=1), "share").outcome is not DIFFERS for row in draws
+    ]
     assert np.mean(held) == pytest.approx(0.95, abs=0.012)
 
 
@@ -198,13 +201,55 @@ def test_never_agrees_with_never_on_every_seed_only():
     assert compare([math.inf, math.inf, 30.0], never, "epoch", 30).outcome is DIFFERS
 
 
+def test_never_within_fewer_epochs_than_theirs_is_no_agreement():
+    never = figure(never=True)
+    found = compare([math.inf] * 3, never, "epoch", 30, over=100)
+    assert (found.outcome, found.note) == (UNDECIDED, "ours: not within 30 epochs, theirs: not within 100")
+    assert compare([math.inf] * 3, never, "epoch", 100, over=100).outcome is AGREES
+    assert compare([2.0], never, "epoch", 3, over=100).outcome is DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("kind", "ours", "theirs", "outcome"),
+    [
+        ("share", [0.10, 0.245], figure(mean=0.289, std=0.031), UNDECIDED),  # 11 points, 1.5 s.e.
+        ("share", [0.395, 0.42, 0.37], figure(mean=0.401, std=0.009), AGREES),  # half a point
+        ("share", [0.300, 0.301, 0.302], figure(mean=0.401, std=0.009), DIFFERS),
+        ("scale", [1e-10, 7e-4], figure(mean=4e-9), UNDECIDED),
+        ("cosine", [0.5, 0.0], figure(values=(0.07, 0.08, 0.06)), UNDECIDED),
+        ("epoch", [4.0, 3.0, 4.0], figure(values=(4, 4, 3)), AGREES),
+        ("epoch", [2.0, 9.0, 4.0], figure(values=(8, 11, 4)), UNDECIDED),
+    ],
+)
+def test_what_the_spreads_do_not_tell_apart_agrees_only_within_the_tolerance(kind, ours, theirs, outcome):
+    found = compare(ours, theirs, kind)
+    assert found.outcome is outcome
+    assert ("so few seeds tell apart" in found.note) == (outcome is UNDECIDED)
+
+
+@pytest.mark.parametrize(
+    ("ours", "low", "high", "difference", "outcome"),
+    [
+        (0.51, 0.60, 0.61, -0.09, DIFFERS),
+        (0.596, 0.60, 0.61, -0.004, AGREES),
+        (0.605, 0.60, 0.61, 0.0, AGREES),
+        (0.9, None, 0.61, 0.29, DIFFERS),
+        (0.1, None, 0.0, 0.1, DIFFERS),
+    ],
+)
+def test_the_difference_to_a_range_is_to_its_printed_end(ours, low, high, difference, outcome):
+    found = compare([ours], figure(low=low, high=high), "share")
+    assert found.difference == pytest.approx(difference)
+    assert found.outcome is outcome
+
+
 def test_what_did_not_come_in_time_says_nothing_about_later_epochs():
     absent = [math.inf, 4.0, 3.0]
     found = compare(absent, figure(values=(4, 4, 3)), "epoch", 30)
     assert (found.outcome, found.note) == (DIFFERS, "not within 30 epochs on 1 of 3 of our seeds")
-    assert compare(absent, figure(values=(18, 14, 35)), "epoch", 30).outcome is NOT_RUN
+    assert compare(absent, figure(values=(18, 14, 35)), "epoch", 30).outcome is UNDECIDED
     assert compare([math.inf], figure(mean=3), "epoch", 3).outcome is DIFFERS
-    assert compare([math.inf], figure(mean=3), "epoch", 2).outcome is NOT_RUN
+    assert compare([math.inf], figure(mean=3), "epoch", 2).outcome is UNDECIDED
 
 
 def test_a_number_of_any_size_without_a_spread_is_compared_in_decades():

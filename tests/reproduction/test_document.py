@@ -89,8 +89,8 @@ def test_runs_of_the_published_length_have_a_table_of_their_own():
     longer = Book(book(run, "cnn", budget="paper").store)
     found = {one.stem: one for one in sheets(longer)}
     assert [name for name in found if name.endswith("-paper")] == ["cnn-paper"]
-    assert found["cnn-paper"].ours == "100 epochs, seeds 42, 123, 456"
-    assert found["cnn"].ours == "3 epochs, seed 42"
+    assert found["cnn-paper"].ours == "100 epochs, seeds 42, 123, 456; DFA with index = output"
+    assert found["cnn"].ours == "3 epochs, seed 42; DFA with index = output"
     assert all(line.outcome == "not run" for line in found["cnn"].lines)
     assert "[cnn-paper](../results/tables/cnn-paper.md)" in document(longer)
 
@@ -100,3 +100,22 @@ def test_verdicts_of_runs_of_the_published_length_stand_apart():
     page = document(Book(book(published_form, "main_audit", budget="paper").store))
     (_, _, longer) = page.partition("Trained as long as published, 100 epochs:")
     assert "| dfa | 30.0 % | 35.0 % |" in longer.partition("## The experiments")[0]
+
+
+def test_a_verdict_that_rests_on_fewer_twins_than_seeds_says_so():
+    def one_twin(spec: RunSpec) -> RunRecord | None:
+        return None if spec.control != "none" and spec.seed != 42 else published_form(spec)
+
+    page = document(book(one_twin, "main_audit"))
+    (row,) = [line for line in page.splitlines() if line.startswith("| bp | 60.0 % |")]
+    assert "| +25.0 (1 of 3 seeds) |" in row
+    assert "**PASS** (one seed)" in row
+
+
+def test_drift_is_named_though_the_verdicts_only_advise_of_it():
+    def drifting(spec: RunSpec) -> RunRecord | None:
+        return run(spec, 0.60, {**HEALTHY, "D4": 0.7 if spec.method == "state_bridge" else 0.1})
+
+    told = "- Flag (c), drift, which the verdicts above only advise of: state\\_bridge on 42, 123, 456."
+    assert told in document(book(drifting, "main_audit"))
+    assert "Flag (c)" not in PAGES["published form"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.reproduction.made import EXPLODED, HEALTHY, book, epoch, run
-from tests.reproduction.test_statements import COLLAPSED, EVEN, LAYER_0, answer, only
+from tests.reproduction.made import EXPLODED, HEALTHY, book, run
+from tests.reproduction.test_statements import LAYER_0, answer, only
 
 from creditscope.records import RunRecord
 from creditscope.reproduction import findings
@@ -90,10 +90,12 @@ def test_under_the_paper_budget_every_seed_is_wanted():
     assert "6 of 18" in findings.normalisation_explodes(made).because
 
 
-def indexed(inputs=LAYER_0, outputs=EVEN, **fields):
+def indexed(inputs=-0.05, outputs=0.9, gammas=LAYER_0):
+    """Runs whose D5 has these values."""
+
     def make(spec: RunSpec) -> RunRecord | None:
-        index = spec.method_options.get("index", "output")
-        return run(spec, history=[epoch(1, gamma=inputs if index == "input" else outputs, **fields)])
+        value = inputs if spec.method_options.get("index", "output") == "input" else outputs
+        return run(spec, values={**HEALTHY, "D5": value}, measures={"gamma": Measurement(0.1, per_layer=gammas)})
 
     return make
 
@@ -102,11 +104,11 @@ def indexed(inputs=LAYER_0, outputs=EVEN, **fields):
     ("make", "standing"),
     [
         (indexed(), "holds"),
-        (indexed(outputs=LAYER_0), "fails"),  # both are carried by layer 0
-        (indexed(inputs=EVEN), "fails"),
-        (indexed(inputs=(0.0, 0.42, 0.0, 0.0, 0.0)), "fails"),  # one layer, but not layer 0
-        (indexed(d2=COLLAPSED), "undecided"),
-        (indexed(outputs=(-0.1,) * 5), "undecided"),
+        (indexed(outputs=-0.05), "fails"),  # both are carried by layer 0
+        (indexed(inputs=0.9), "fails"),
+        (indexed(gammas=(0.0, 0.42, 0.0, 0.0, 0.0)), "fails"),  # one layer, but not layer 0
+        (indexed(inputs=math.nan), "undecided"),
+        (indexed(outputs=math.nan), "undecided"),
         (only((42, 123), indexed()), "undecided"),
         (lambda spec: None, "undecided"),
     ],

@@ -5,10 +5,20 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.reproduction.made import epoch, run
+from tests.reproduction.made import HEALTHY, book, epoch, run
 
-from creditscope.reproduction.profiles import carried, carried_by_one, layer_zero_alone, mean_size, share, valid_row
+from creditscope.reproduction.profiles import (
+    best_layer,
+    carried,
+    carried_by_layer_zero,
+    carried_by_one,
+    early,
+    lengths,
+    mean_size,
+    valid_row,
+)
 from creditscope.study.spec import RunSpec
+from creditscope.verdict import Measurement
 
 ONE = (0.42, 0.006, -0.015, -0.004, -0.004)
 
@@ -39,22 +49,30 @@ def test_a_history_without_alignment_has_no_profile():
         (ONE, -0.05, True, True),
         (ONE[::-1], -0.05, True, False),
         ((0.3, 0.3, 0.3), 1.0, False, False),
-        ((-0.1, -0.2, -0.3), math.nan, None, None),
-        ((0.1, -0.1, 0.0), math.nan, None, None),
-        ((math.nan, 0.3, 0.3), math.nan, None, None),
+        ((0.3, 0.3, 0.3), math.nan, None, None),
     ],
 )
-def test_what_is_left_without_the_best_layer(gamma, left, one, zero):
-    row = epoch(gamma=gamma)
-    assert share(row) == pytest.approx(left, abs=0.01, nan_ok=True)
-    assert (carried_by_one(row), layer_zero_alone(row)) == (one, zero)
-    assert ("no positive mean" in carried(row)) == math.isnan(left)
+def test_one_layer_carries_where_d5_fires(gamma, left, one, zero):
+    made = run(RunSpec(), values={**HEALTHY, "D5": left}, measures={"gamma": Measurement(0.1, per_layer=gamma)})
+    assert (carried_by_one(made), carried_by_layer_zero(made)) == (one, zero)
+    assert carried(made) == f"D5 {made.report.findings['D5'].status}, R = {left:.2f} without layer {best_layer(made)}"
 
 
-def test_without_a_valid_epoch_nothing_is_known():
-    assert (carried_by_one(None), layer_zero_alone(None), carried(None)) == (None, None, "no valid epoch")
-    assert math.isnan(share(None))
+def test_without_d5_nothing_is_known():
+    for made in (run(RunSpec()), run(RunSpec(), values=None)):
+        assert (carried_by_one(made), carried_by_layer_zero(made), best_layer(made)) == (None, None, None)
+        assert carried(made) == "D5 was not measured"
     assert math.isnan(mean_size(None, 2))
+
+
+def test_short_runs_are_told_from_long_ones():
+    made = book(run, "early_epochs")
+    short, long = lengths(made)
+    assert (short, long) == (2, 30)
+    for epochs in (short, long):
+        found = list(early(made, "input", epochs))
+        assert [spec.seed for _, spec, _ in found] == [42, 123, 456]
+        assert {spec.epochs for _, spec, _ in found} == {epochs}
 
 
 def test_sizes_are_averaged_without_their_sign():

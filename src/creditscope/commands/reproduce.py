@@ -201,7 +201,7 @@ def _write(name: str, book: Book, out: Path, records: Path) -> None:
     made = sheet(name, book)
     before = read_sheet(out / f"{made.stem}.json")
     say("\n" + text(made, width()))
-    if before is not None and (moved := told(*changes(before, made))):
+    if before is not None and (moved := told(changes(before, made))):
         say(moved)
     kept = write_records(book.plan(name), book.store, records)
     write_text(out / f"{made.stem}.json", made.to_json())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,17 +14,31 @@ from creditscope.files import read_text
 from creditscope.intervals import t_interval
 from creditscope.reproduction.sheet import Line, Sheet
 
+Number = float | str
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A number of a run that is not what it was; `inside` says whether the seeds' 95 % interval holds it."""
+    """A number of a run that is not what it was; `inside` says whether the seeds' 95 % interval holds it.
+
+    key   of the run, or of all runs where they give one number together; words count as numbers
+    """
 
     row: str
     heading: str
     key: str
-    was: float
-    now: float
+    was: Number
+    now: Number
     inside: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Numbers that are the same to the last bit, numbers that were not there before, and those that moved."""
+
+    same: int
+    new: int
+    moved: tuple[Change, ...]
 
 
 def read_sheet(path: Path) -> Sheet | None:
@@ -41,58 +54,72 @@ def read_sheet(path: Path) -> Sheet | None:
         ) from error
 
 
-def changes(before: Sheet, now: Sheet) -> tuple[int, list[Change]]:
-    """How many numbers of the same runs are the same to the last bit, and which are not."""
+def changes(before: Sheet, now: Sheet) -> Compared:
+    """Every number of a table against the same number of the same runs in the one before."""
     known = {(line.row, line.quantity): line for line in before.lines}
-    same, moved = 0, []
+    same, new, moved = 0, 0, []
     for line in now.lines:
         old = known.get((line.row, line.quantity))
-        for change in _changed(old, line) if old is not None else ():
-            if json.dumps(change.was) == json.dumps(change.now):
+        earlier = {} if old is None else numbers(old)
+        for key, value in numbers(line).items():
+            if old is None or key not in earlier:
+                new += 1
+            elif json.dumps(earlier[key]) == json.dumps(value):
                 same += 1
             else:
-                moved.append(change)
-    return same, moved
+                moved.append(Change(line.row, line.heading, key, earlier[key], value, _inside(value, old)))
+    return Compared(same, new, tuple(moved))
 
 
-def _changed(old: Line, line: Line) -> Iterator[Change]:
-    """The numbers of runs that both have."""
-    if len(old.values) != len(old.keys) or len(line.values) != len(line.keys):
-        return
-    before = dict(zip(old.keys, old.values, strict=True))
-    for key, value in zip(line.keys, line.values, strict=True):
-        if key in before:
-            yield Change(line.row, line.heading, key, before[key], value, _inside(value, old))
+def numbers(line: Line) -> dict[str, Number]:
+    """The numbers or words of a line by the key of their run; by all keys where the runs give them together."""
+    for found in (line.values, line.texts):
+        if len(found) == len(line.keys):
+            return dict(zip(line.keys, found, strict=True))
+    told = ", ".join((*map(repr, line.values), *line.texts))
+    return {" ".join((*line.keys, *line.twins)): told} if told else {}
 
 
-def _inside(value: float, old: Line) -> bool | None:
+def _inside(value: Number, old: Line) -> bool | None:
     """Whether the 95 % t-interval of the seeds before holds a value, scales as logarithms; None without one."""
-    numbers = [value, *old.values]
-    if len(old.values) < 2 or not all(map(math.isfinite, numbers)):
+    if isinstance(value, str) or len(old.values) < 2 or not all(map(math.isfinite, (value, *old.values))):
         return None
+    found = [value, *old.values]
     if old.kind == "scale":
-        if min(numbers) <= 0:
+        if min(found) <= 0:
             return None
-        numbers = [math.log(number) for number in numbers]
-    low, high = t_interval(numbers[1:])
-    return low <= numbers[0] <= high
+        found = [math.log(number) for number in found]
+    low, high = t_interval(found[1:])
+    return low <= found[0] <= high
 
 
-def told(same: int, moved: list[Change]) -> str:
-    """In words, one line for every number that moved."""
-    if not moved:
-        return f"All {same:,} numbers of earlier runs are the same, to the last bit." if same else ""
+def told(found: Compared) -> str:
+    """In words, one line for every number that moved; nothing if there was nothing before."""
+    count = found.same + len(found.moved)
+    if not count:
+        return ""
+    beside = f" Not in it: {found.new:,}." if found.new else ""
+    if not found.moved:
+        return f"The {count:,} numbers of the table before are the same, to the last bit.{beside}"
     words = {True: "inside the seeds' 95 % interval", False: "OUTSIDE the seeds' 95 % interval"}
     lines = [
-        f"  {change.row}, {change.heading}, run {change.key}: {change.was:.6g} before, {_by(change)}"
+        f"  {change.row}, {change.heading}, {_run(change.key)}: {_shown(change.was)} before, {_by(change)}"
         f" ({'no interval over seeds' if change.inside is None else words[change.inside]})"
-        for change in moved
+        for change in found.moved
     ]
-    return "\n".join((f"Not those of the table before: {len(moved)} of {same + len(moved)} numbers", *lines))
+    return "\n".join((f"Not those of the table before: {len(found.moved)} of {count:,} numbers.{beside}", *lines))
+
+
+def _run(key: str) -> str:
+    return f"run {key}" if " " not in key else f"of {len(key.split())} runs"
+
+
+def _shown(number: Number) -> str:
+    return number if isinstance(number, str) else f"{number:.6g}"
 
 
 def _by(change: Change) -> str:
     """The number now; where six digits do not show the move, how large it is."""
-    if f"{change.was:.6g}" != f"{change.now:.6g}":
-        return f"{change.now:.6g} now"
+    if isinstance(change.was, str) or isinstance(change.now, str) or _shown(change.was) != _shown(change.now):
+        return f"{_shown(change.now)} now"
     return f"now {abs(change.now / change.was - 1):.0e} of it away, in the last digits"

@@ -1,9 +1,11 @@
 """Do two numbers agree?  Ours against the published one, in standard errors, with the rule that was used.
 
 Both sides with a spread over seeds: Welch's t. One side only: the other is read as a mean of as many draws with the
-same spread. Neither: a fixed tolerance per kind of number. Scales (norms, growth) are compared as decimal logarithms. A
-figure that was printed without a spread is known to its last digit only: ours agrees with it wherever it would be
-printed the same. An event that did not come within our epochs says nothing about later ones.
+same spread. Neither: a fixed tolerance per kind of number. Two numbers that the spreads do not tell apart, though they
+are farther from each other than that tolerance, are left undecided: too few seeds are no agreement. Scales (norms,
+growth) are compared as decimal logarithms. A figure that was printed without a spread is known to its last digit only:
+ours agrees with it wherever it would be printed the same. An event that did not come within our epochs says nothing
+about later ones.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ DRAWS = 20  # behind a spread of a null
 TOLERANCE: dict[str, float] = {
     "share": 0.02, "cosine": 0.05, "scale": 0.5, "size": 0.5, "points": 2.0, "count": 0.0, "epoch": 0.0
 }  # fmt: skip
+COARSE = {"epoch": 1.0}  # where there is a spread: a history has one row an epoch
+USUAL_LIMIT = 2.0  # standard errors that a reader takes for a difference
 
 
 class Outcome(StrEnum):
@@ -35,6 +39,7 @@ class Outcome(StrEnum):
 
     AGREES = "agrees"
     DIFFERS = "differs"
+    UNDECIDED = "undecided"
     NOT_PUBLISHED = "not published"
     NOT_RUN = "not run"
 
@@ -59,8 +64,10 @@ class _Side:
     printed: tuple[float, float] = (math.nan, math.nan)
 
 
-def compare(values: Sequence[float], figure: Figure | None, kind: Kind, epochs: int | None = None) -> Compared:
-    """Set our values, one per seed, beside a published figure; `epochs` is how long ours were trained."""
+def compare(
+    values: Sequence[float], figure: Figure | None, kind: Kind, epochs: int | None = None, over: int | None = None
+) -> Compared:
+    """Set our values, one per seed, beside a published figure; ours were trained for `epochs`, theirs for `over`."""
     if not values:
         return Compared(Outcome.NOT_RUN)
     if figure is None:
@@ -69,7 +76,7 @@ def compare(values: Sequence[float], figure: Figure | None, kind: Kind, epochs: 
         return Compared(Outcome.DIFFERS, note=_told("undefined", [math.isnan(value) for value in values]))
     endless = [math.isinf(value) for value in values]
     if kind == "epoch" and (figure.never or any(endless)):
-        return _events(endless, figure, epochs)
+        return _events(endless, figure, epochs, over)
     if any(endless):
         return Compared(Outcome.DIFFERS, note=_told("infinite", endless))
     if kind in LOGARITHMIC and min(values) <= 0:
@@ -106,17 +113,19 @@ def _same(flags: tuple[str, ...], figure: Figure, unknown: tuple[str, ...]) -> b
     return None if set(unknown) - set(figure.unmeasured) else True
 
 
-def _events(absent: Sequence[bool], figure: Figure, epochs: int | None) -> Compared:
+def _events(absent: Sequence[bool], figure: Figure, epochs: int | None, over: int | None) -> Compared:
     """Epochs of an event, some of which did not come while ours were trained."""
     within = "" if epochs is None else f" within {epochs} epochs"
+    shorter = epochs is not None and over is not None and epochs < over
+    if figure.never and all(absent):
+        note = f"ours: not{within}" + (f", theirs: not within {over}" if shorter else "")
+        return Compared(Outcome.UNDECIDED if shorter else Outcome.AGREES, note=note)
     if figure.never:
-        return Compared(
-            Outcome.AGREES if all(absent) else Outcome.DIFFERS, note=f"ours: not{within}" if all(absent) else ""
-        )
+        return Compared(Outcome.DIFFERS)
     latest = max(figure.values or ((figure.mean,) if figure.mean is not None else ()), default=math.inf)
     later = epochs is not None and latest > epochs
     note = f"not{within} on {sum(absent)} of {len(absent)} of our seeds"
-    return Compared(Outcome.NOT_RUN if later else Outcome.DIFFERS, note=note)
+    return Compared(Outcome.UNDECIDED if later else Outcome.DIFFERS, note=note)
 
 
 def _told(word: str, where: Sequence[bool]) -> str:
@@ -136,8 +145,10 @@ def _theirs(figure: Figure, near: float, kind: Kind) -> _Side:
         return _side([_on_scale(value, kind) for value in figure.values])
     if figure.high is not None:
         other = figure.high if figure.low is None else figure.low  # both ends are printed alike, 0.60 to 0.61
-        low = -math.inf if figure.low is None else _on_scale(rounded(figure.low, figure.high)[0], kind)
-        return _Side(min(max(near, low), _on_scale(rounded(figure.high, other)[1], kind)), None, 1)
+        low = -math.inf if figure.low is None else figure.low
+        ends = (low if figure.low is None else rounded(low, figure.high)[0], rounded(figure.high, other)[1])
+        nearest = min(max(near, _on_scale(low, kind)), _on_scale(figure.high, kind))
+        return _Side(nearest, None, 1, (_on_scale(ends[0], kind), _on_scale(ends[1], kind)))
     if figure.mean is None:
         return _Side(math.nan, None, 1)
     usual = figure.images / USUAL  # a norm of a batch-mean gradient is smaller by the size of the batch
@@ -180,10 +191,16 @@ def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Compared:
         unit = " decades" if kind in ("scale", "size") else ""
         rule = f"no spread: compared within {TOLERANCE[kind]:g}{unit}" if TOLERANCE[kind] else ""
         return Compared(Outcome.AGREES if within else Outcome.DIFFERS, difference, None, rule)
-    errors = difference / error
-    if same and abs(errors) > _quantile(freedom):
-        return Compared(Outcome.AGREES, difference, errors, f"{note}; the same to the printed digits")
-    return Compared(Outcome.AGREES if abs(errors) <= _quantile(freedom) else Outcome.DIFFERS, difference, errors, note)
+    errors, limit = difference / error, _quantile(freedom)
+    apart = _distance(ours.mean, theirs.mean, kind) > (TOLERANCE | COARSE).get(kind, math.inf)
+    if same:
+        outcome, why = Outcome.AGREES, "the same to the printed digits" if abs(errors) > limit else ""
+    elif abs(errors) > limit:
+        outcome, why = Outcome.DIFFERS, ""
+    else:
+        outcome = Outcome.UNDECIDED if apart else Outcome.AGREES
+        why = f"so few seeds tell apart from {limit:.1f} s.e. on" if apart or abs(errors) > USUAL_LIMIT else ""
+    return Compared(outcome, difference, errors, "; ".join(part for part in (note, why) if part))
 
 
 def welch_of(left: Figure, right: Figure) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from creditscope.reproduction.reasons import reason
 from creditscope.reproduction.sheet import Sheet, figure
 from creditscope.reproduction.statements import STATEMENTS
 from creditscope.reproduction.words import difference, ours, theirs
-from creditscope.study.tables import AuditRow
+from creditscope.study.tables import AuditRow, SeedRow
 from creditscope.verdict import Measurement, Status
 
 RECORDS, TABLES = "../results/records", "../results/tables"
@@ -34,15 +34,17 @@ Source of the published figures: {source}.
 Words: Γ is the cosine between credit and gradient, "deep" its mean over layers 1 to L, an "exact" layer one whose
 credit is the gradient by construction; ρ correlates credit with changes of the loss. The published flags are (a) scale,
 our D1, (b) reference, our D2, (c) drift, our D4, and (d) depth, our D3; a method is walked back when a flag is raised.
-A record alone is judged without D3: here every run stands beside its frozen twin. A block of our DFA hears the credit
-of its output (index = "output") unless the row says otherwise; the published one hears that of its input.
+A record alone is judged without D3: here a run stands beside its frozen twin, where that was run. Verdicts are those of
+profile `three`, in which drift is advisory. A block of our DFA hears the credit of its output (index = "output") unless
+the row says otherwise; the published one hears that of its input.
 [Diagnostics](diagnostics/index.md), [credit](credit.md), [methods and their options](methods.md)."""
 RULES = f"""How two numbers are compared. Where both sides have a spread over seeds: Welch's t at 95 %, so that about
 one row in twenty differs by chance. Where one side has one: the other is read as a mean of as many draws with the same
 spread. Where neither has: within {100 * TOLERANCE["share"]:g} points for accuracies, {TOLERANCE["cosine"]:g} for
-cosines, {TOLERANCE["scale"]:g} decades for scales. Norms and growth are compared as logarithms; of a published range
-the nearest point counts, and a figure without a spread is known to its last digit only. Our runs are shorter than the
-published ones where the table says so, and a difference may be nothing but that."""
+cosines, {TOLERANCE["scale"]:g} decades for scales. What the spreads do not tell apart, but lies farther off than that,
+is undecided: few seeds are no agreement. Norms and growth are compared as logarithms; of a published range the nearest
+point counts, and a figure without a spread is known to its last digit only. Our runs are shorter than the published
+ones where the table says so, and a difference may be nothing but that."""
 
 
 def document(book: Book) -> str:
@@ -59,7 +61,7 @@ def document(book: Book) -> str:
         "## The main audit, judged by us",
         _verdicts(book.table("main_audit")),
         _at_length(Book(book.store, PAPER)),
-        "\n".join(part for part in (_other_flags(tables), _ep_as_published()) if part),
+        "\n".join(part for part in (_other_flags(tables), _drifting(book), _ep_as_published()) if part),
         "## The experiments",
         RULES,
         _overview(tables),
@@ -100,7 +102,9 @@ def _verdicts(rows: Sequence[AuditRow]) -> str:
         if row.spec.control != "none" or row.accuracy is None or row.verdict is None:
             continue
         depth = row.findings.get("D3")
-        margin = "" if depth is None or depth.value is None else f"{depth.value:+.1f}"
+        pairs = [seed for seed in row.seeds if seed.control_key]
+        alone = "" if len(pairs) == len(row.seeds) else f" ({len(pairs)} of {len(row.seeds)} seeds)"
+        margin = "" if depth is None or depth.value is None else f"{depth.value:+.1f}{alone}"
         control = "-" if row.control is None else f"{100 * row.control.mean:.1f} %"
         body.append(
             (
@@ -109,7 +113,7 @@ def _verdicts(rows: Sequence[AuditRow]) -> str:
                 control,
                 margin,
                 "; ".join(f"{seed.seed}: {escaped(str(seed.verdict))}" for seed in row.seeds),
-                f"**{escaped(str(row.verdict))}**" + (" (one seed)" if len(row.seeds) == 1 else ""),
+                f"**{escaped(str(row.verdict))}**" + (" (one seed)" if len(pairs or row.seeds) == 1 else ""),
                 *(escaped(theirs(figure("main_audit", _published_row(row), name), kind)) for name, kind in BESIDE),
                 links(tuple(key for seed in row.seeds for key in (seed.key, seed.control_key) if key), RECORDS),
             )
@@ -133,13 +137,26 @@ def _published_row(row: AuditRow) -> str:
 def _other_flags(tables: Sequence[Sheet]) -> str:
     """A sentence for every method whose flags are not the published ones."""
     return "\n".join(
-        f"- {escaped(line.row)}: flags {escaped(ours(line))}, published {escaped(theirs(line.published, line.kind))}. "
+        f"- {escaped(line.row)}: of {escaped(line.heading)} ours raises {escaped(ours(line))}, published "
+        f"{escaped(theirs(line.published, line.kind))}. "
         f"{escaped(reason(one, line))}"
         for one in tables
         if one.stem == "main_audit"
         for line in one.lines
         if line.quantity == "flags" and line.outcome is Outcome.DIFFERS
     )
+
+
+def _drifting(book: Book) -> str:
+    """A sentence on the methods whose drift fires: four flags, as published, walk these back too."""
+    rows = [row for row in book.table("main_audit") if row.spec.control == "none"]
+    seeds = {row.label: [str(seed.seed) for seed in row.seeds if _drifts(seed)] for row in rows}
+    told = "; ".join(f"{escaped(name)} on {', '.join(found)}" for name, found in seeds.items() if found)
+    return f"- Flag (c), drift, which the verdicts above only advise of: {told}." if told else ""
+
+
+def _drifts(seed: SeedRow) -> bool:
+    return "D4" in seed.findings and seed.findings["D4"].status is Status.FIRES
 
 
 def _ep_as_published() -> str:
@@ -183,7 +200,7 @@ def _differences(tables: Sequence[Sheet]) -> str:
             escaped(theirs(line.published, line.kind)),
             escaped(difference(line)),
             escaped(reason(one, line)),
-            links(line.keys, RECORDS),
+            links((*line.keys, *line.twins), RECORDS),
         )
         for one in tables
         for line in one.lines

@@ -8,7 +8,7 @@ from creditscope.diagnostics import diagnostics
 from creditscope.records import RunRecord
 from creditscope.reproduction.book import Book, Found
 from creditscope.reproduction.claims import Answer, Case, Claim, all_of, together
-from creditscope.reproduction.profiles import carried, carried_by_one, layer_zero_alone, profiles
+from creditscope.reproduction.profiles import carried, carried_by_layer_zero, carried_by_one, early, lengths
 from creditscope.reproduction.quantities import (
     DEEP_GAMMA,
     DEEPEST_STATE,
@@ -67,18 +67,20 @@ def _further(what: str, driven: Found, other: Found) -> Case:
     if not all(map(math.isfinite, (*low, *high))) or max(high) == 0:
         return Case(f"{what}: ‖h_L‖ is not known", None, keys)
     ratio, absent = min(low) / max(high), len(driven.missing) + len(other.missing)
-    said = f"{what}: {ratio:.2g} times as large" + (f", {absent} runs missing" if absent else "")
+    seeds = ", ".join(str(driven.specs[key].seed) for key in driven.records)
+    said = f"{what}, seed {seeds}: {ratio:.2g} times as large" + (f", {absent} runs missing" if absent else "")
     return Case(said, None if absent else ratio >= FURTHER, keys)
 
 
 def index_decides(book: Book) -> Answer:
-    """R < 1/3 (the limit of D5) without layer 0 with index = input, and not with index = output; reference valid."""
+    """D5 fires with index = input, on layer 0, and passes with index = output; audited while the reference is valid."""
+    epochs, _ = lengths(book)
     cases = []
     for index in ("input", "output"):
-        for seed, key, row in profiles(book, index):
-            spread_out = None if (alone := carried_by_one(row)) is None else not alone
-            holds = layer_zero_alone(row) if index == "input" else spread_out
-            cases.append(Case(f"{index}, seed {seed}: {carried(row)}", holds, (key,)))
+        for key, spec, record in early(book, index, epochs):
+            spread_out = None if (alone := carried_by_one(record)) is None else not alone
+            holds = carried_by_layer_zero(record) if index == "input" else spread_out
+            cases.append(Case(f"{index}, seed {spec.seed}: {carried(record)}, after {epochs} epochs", holds, (key,)))
     return together(cases, 2 * SEEDS)
 
 

@@ -48,7 +48,7 @@ def markdown(sheet: Sheet, records: str = RECORDS) -> str:
             escaped(difference(line)),
             f"**{line.outcome}**" if line.outcome is Outcome.DIFFERS else str(line.outcome),
             escaped("; ".join(part for part in (line.note, _absent(line).strip("\n()")) if part)),
-            links(line.keys, records),
+            links((*line.keys, *line.twins), records),
         )
         for line in sheet.lines
     ]

@@ -1,4 +1,7 @@
-"""Which layers carry DFA's alignment while the reference is still valid?  Γ per layer, from the history of a run."""
+"""Which layers carry DFA's alignment while the reference is still valid?
+
+The long runs tell it in their history, up to the last valid epoch; the short ones are audited before it collapses.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,27 @@ import math
 from collections.abc import Iterator
 from itertools import takewhile
 
-from creditscope.aggregation import mean, survives
+from creditscope.aggregation import mean
 from creditscope.diagnostics import diagnostics
 from creditscope.records import HistoryRow, RunRecord
 from creditscope.reproduction.book import Book
-from creditscope.verdict import Measurement, Status
+from creditscope.study.spec import RunSpec
+from creditscope.verdict import Finding, Measurement, Status
+
+STUDY = "early_epochs"
+
+
+def lengths(book: Book) -> tuple[int, int]:
+    """Epochs of the short and of the long runs."""
+    found = [spec.epochs for spec in book.plan(STUDY).values()]
+    return min(found), max(found)
+
+
+def early(book: Book, index: str, epochs: int) -> Iterator[tuple[str, RunSpec, RunRecord]]:
+    """Key, settings and record of DFA's runs with this index and length."""
+    found = book.find(STUDY, {"method.index": index, "epochs": epochs})
+    for key, record in found.records.items():
+        yield key, found.specs[key], record
 
 
 def valid_row(record: RunRecord) -> HistoryRow | None:
@@ -20,45 +39,40 @@ def valid_row(record: RunRecord) -> HistoryRow | None:
     return valid[-1] if valid and valid[-1].gamma else None
 
 
-def profiles(book: Book, index: str) -> Iterator[tuple[int, str, HistoryRow | None]]:
-    """Seed, key and the last valid epoch of DFA's runs with this index."""
-    found = book.find("early_epochs", {"method.index": index})
-    for key, record in found.records.items():
-        yield found.specs[key].seed, key, valid_row(record)
-
-
-def share(row: HistoryRow | None) -> float:
-    """R of D5; NaN where there is no positive mean to be carried."""
-    return survives(row.gamma) if row is not None and mean(row.gamma) > 0 else math.nan
-
-
-def carried_by_one(row: HistoryRow | None) -> bool | None:
-    """Whether R < 1/3, the limit of D5, of which the condition on the null is not asked here."""
-    status = diagnostics["D5"].limit.judge(Measurement(share(row)))
-    return {Status.FIRES: True, Status.PASS: False}.get(status)
-
-
-def layer_zero_alone(row: HistoryRow | None) -> bool | None:
-    """Whether R < 1/3, the limit of D5, and the best layer is layer 0."""
-    alone = carried_by_one(row)
-    return alone and row is not None and best_layer(row) == 0
-
-
-def best_layer(row: HistoryRow) -> int:
-    """The layer with the largest Γ."""
-    return max(range(len(row.gamma)), key=row.gamma.__getitem__)
-
-
 def mean_size(row: HistoryRow | None, first: int) -> float:
     """Mean of |Γ_l| over the layers from `first` on; NaN without any."""
     return math.nan if row is None else mean([abs(value) for value in row.gamma[first:]])
 
 
-def carried(row: HistoryRow | None) -> str:
-    """In words: what is left of the mean without its best layer."""
-    if row is None:
-        return "no valid epoch"
-    found, when = share(row), f"after epoch {row.epoch + 1}"
-    if math.isnan(found):
-        return f"no positive mean of Γ {when}"
-    return f"R = {found:.2f} without layer {best_layer(row)}, {when}"
+def aggregation(record: RunRecord) -> Finding | None:
+    """What D5 says of a run."""
+    return record.report.findings.get("D5") if record.report is not None else None
+
+
+def carried_by_one(record: RunRecord) -> bool | None:
+    """Whether D5 fires; None where it says neither."""
+    found = aggregation(record)
+    return None if found is None else {Status.FIRES: True, Status.PASS: False}.get(found.status)
+
+
+def carried_by_layer_zero(record: RunRecord) -> bool | None:
+    """Whether D5 fires, and the layer with the largest Γ is layer 0."""
+    alone = carried_by_one(record)
+    return alone and best_layer(record) == 0
+
+
+def best_layer(record: RunRecord) -> int | None:
+    """The layer with the largest Γ; None where Γ was not measured."""
+    found = record.report.measures.get("gamma") if record.report is not None else None
+    gammas = found.per_layer if found is not None else ()
+    return max(range(len(gammas)), key=gammas.__getitem__) if gammas else None
+
+
+def carried(record: RunRecord) -> str:
+    """In words: what D5 says."""
+    found = aggregation(record)
+    if found is None:
+        return "D5 was not measured"
+    if found.value is None:
+        return f"D5 {found.status}: {found.note}"
+    return f"D5 {found.status}, R = {found.value:.2f} without layer {best_layer(record)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -46,6 +47,11 @@ class Published(Record):
     source: str
     settings: dict[str, str]
     figures: dict[str, Figures] = Field(default_factory=dict)
+
+    def epochs(self, experiment: str) -> int | None:
+        """How long the published runs of an experiment were trained; None where that is not said."""
+        said = re.match(r"(\d+) epochs", self.settings.get(experiment, ""))
+        return int(said[1]) if said else None
 
 
 @cache

@@ -117,6 +117,7 @@ DEEP_GAMMA_INEXACT = Quantity("deep_gamma_inexact", "deep Γ without exact layer
 REPORTED_GAMMA = Quantity("reported_gamma", "Γ as usually reported", "cosine", _measure("gamma_clamped_mean"))
 NULL_MEAN = Quantity("null_mean", "deep Γ with fresh feedback", "cosine", _measure("gamma_null"))
 NULL_STD = Quantity("null_std", "its spread over 20 draws", "spread", _null_std)
+SURVIVES = Quantity("survives", "R, what is left without the best layer (D5)", "size", _finding("D5"))
 Z = Quantity("z", "z of deep Γ (D6)", "count", _finding("D6"))
 RHO = Quantity("rho", "deep ρ, relative step", "cosine", _measure("rho"))
 RHO_ABSOLUTE = Quantity("rho_absolute", "deep ρ as published", "cosine", _measure("rho_absolute"))

@@ -10,11 +10,16 @@ from creditscope.reproduction.book import LAPTOP, Book, Found, Where
 from creditscope.reproduction.comparison import Compared, Kind, Outcome, compare, compare_flags
 from creditscope.reproduction.published import Figure, published
 from creditscope.reproduction.quantities import Quantity
+from creditscope.study.tables import SeedRow
 from creditscope.verdict import Finding, Status
 
 
 class Line(Record):
-    """One number of a table: ours, one value per seed, the published one, and whether they agree."""
+    """One number of a table: ours, one value per seed, the published one, and whether they agree.
+
+    keys     the runs behind it; `twins` are frozen ones that they were held against
+    epochs   how long these were trained, where all alike
+    """
 
     row: str
     quantity: str
@@ -23,6 +28,8 @@ class Line(Record):
     values: tuple[float, ...] = ()
     texts: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    twins: tuple[str, ...] = ()
+    epochs: int | None = None
     seeds: tuple[int, ...] = ()
     missing: tuple[int, ...] = ()
     published: Figure | None = None
@@ -64,18 +71,21 @@ def lines(
 ) -> list[Line]:
     """One line for every quantity of the runs with these settings."""
     found = book.find(study or experiment, where)
-    stopped = _stopped(found)
+    stopped, over = _stopped(found), published().epochs(experiment)
+    lengths = {spec.epochs for spec in found.specs.values()}
+    length = next(iter(lengths)) if len(lengths) == 1 else None
     made = []
     for quantity in quantities:
         values = tuple(quantity.read(record) for record in found.records.values())
         shown = figure(experiment, row, quantity.name)
         epochs = min((len(record.history) for record in found.records.values()), default=None)
-        one = line(row, quantity, compare(values, shown, quantity.kind, epochs), shown)
+        one = line(row, quantity, compare(values, shown, quantity.kind, epochs, over), shown)
         made.append(
             one.model_copy(
                 update={
                     "values": values,
                     "keys": tuple(found.records),
+                    "epochs": length,
                     "seeds": tuple(found.specs[key].seed for key in found.records),
                     "missing": found.missing,
                     "note": _joined(one.note, stopped, "" if found.specs else "not in this budget"),
@@ -131,10 +141,17 @@ def flag_line(book: Book, experiment: str, row: str, where: Where) -> Line:
         update={
             "texts": tuple(" ".join(one) or "none" for one in flags),
             "keys": tuple(seed.key for seed in seeds),
+            "twins": twins(seeds),
+            "epochs": found.spec.epochs if found is not None else None,
             "seeds": tuple(seed.seed for seed in seeds),
             "missing": found.missing if found is not None else (),
         }
     )
+
+
+def twins(seeds: Sequence[SeedRow]) -> tuple[str, ...]:
+    """The keys of the frozen runs that seeds were held against."""
+    return tuple(seed.control_key for seed in seeds if seed.control_key)
 
 
 def _raised(finding: Finding | None) -> bool | None:
@@ -151,11 +168,15 @@ def computed(
     values: Sequence[float],
     keys: Sequence[str],
     *,
+    against: tuple[str, ...] = (),
     seeds: tuple[int, ...] = (),
     texts: tuple[str, ...] = (),
     note: str = "",
 ) -> Line:
-    """A line that was computed from several runs at once; `texts` alone have nothing published to be held against."""
+    """A line that was computed from several runs at once, `against` their frozen twins where that enters.
+
+    `texts` alone have nothing published to be held against.
+    """
     shown = figure(experiment, row, quantity.name)
     compared = compare(values, shown, quantity.kind)
     if texts and not values and shown is None:
@@ -165,6 +186,7 @@ def computed(
         update={
             "values": tuple(values),
             "keys": tuple(keys),
+            "twins": against,
             "seeds": seeds,
             "texts": texts,
             "note": _joined(made.note, note),

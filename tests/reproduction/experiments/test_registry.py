@@ -40,7 +40,7 @@ def test_the_laptop_trains_no_longer_than_the_paper(name):
     ("name", "budget", "caption"),
     [
         ("main_audit", "laptop", "30 epochs, seeds 42, 123, 456"),
-        ("wide", "laptop", "5 epochs, seed 42"),
+        ("wide", "laptop", "5 epochs, seed 42; DFA with index = output"),
         ("temporal", "paper", "100 epochs, seeds 42, 123, 456"),
         (
             "temporal",

@@ -10,6 +10,7 @@ from creditscope.registry import Registry
 from creditscope.reproduction.book import PAPER, Book
 from creditscope.reproduction.published import published
 from creditscope.reproduction.sheet import Line, Sheet
+from creditscope.study.expansion import setting
 from creditscope.study.spec import RunSpec
 
 Lines = Callable[[Book], Iterable[Line]]
@@ -88,7 +89,13 @@ def trained_with(book: Book, name: str) -> str:
         for row, spec in firsts.items()
         if words[row] != usual
     }
-    return "; ".join((usual, *others))
+    return "; ".join((usual, *others, *_heard(firsts.values())))
+
+
+def _heard(specs: Iterable[RunSpec]) -> list[str]:
+    """Which state the blocks of DFA hear, where all hear the same."""
+    found = {setting(spec, "method.index") for spec in specs if spec.method == "dfa"}
+    return [f"DFA with index = {index}" for index in found] if len(found) == 1 else []
 
 
 def _trained(epochs: int, seeds: Sequence[int]) -> str:

@@ -9,7 +9,7 @@ from creditscope.reproduction.claims import all_of
 from creditscope.reproduction.experiments import experiment
 from creditscope.reproduction.experiments.main_audit import METHODS
 from creditscope.reproduction.quantities import Quantity
-from creditscope.reproduction.sheet import Line, computed
+from creditscope.reproduction.sheet import Line, computed, twins
 from creditscope.reproduction.strategies import STRATEGIES
 
 JUDGED = tuple(method for method in METHODS if method != "fa")  # the five of the published count
@@ -21,6 +21,7 @@ def decision_utility(book: Book) -> Iterator[Line]:
     """One row for every way of reporting; FA is named, but not counted, as it was not among the published five."""
     rows = [row for method in METHODS if (row := book.audited("decision_utility", {"method": method})) is not None]
     keys = [seed.key for row in rows for seed in row.seeds]
+    against = tuple(key for row in rows for key in twins(row.seeds))
     partly = [row.spec.method for row in rows if row.missing]
     for name in STRATEGIES:
         found = {method: walked_back(book, method, name) for method in METHODS}
@@ -32,7 +33,7 @@ def decision_utility(book: Book) -> Iterator[Line]:
         gaps = {"not run, or not measured": unknown, "not on every seed yet": partly}
         note = "; ".join(f"{what}: {', '.join(methods)}" for what, methods in gaps.items() if methods)
         texts = (told,) if rows else ()
-        yield computed("decision_utility", name, WALKED, count, keys, texts=texts, note=note)
+        yield computed("decision_utility", name, WALKED, count, keys, against=against, texts=texts, note=note)
 
 
 def walked_back(book: Book, method: str, strategy: str) -> bool | None:

@@ -8,8 +8,16 @@ from collections.abc import Iterator
 from creditscope.records import RunRecord
 from creditscope.reproduction.book import Book
 from creditscope.reproduction.experiments import experiment
-from creditscope.reproduction.profiles import valid_row
-from creditscope.reproduction.quantities import Quantity, at_epoch, deep_gamma, layer_gamma
+from creditscope.reproduction.profiles import lengths, valid_row
+from creditscope.reproduction.quantities import (
+    DEEPEST_GRADIENT,
+    SURVIVES,
+    Quantity,
+    at_epoch,
+    deep_gamma,
+    gamma,
+    layer_gamma,
+)
 from creditscope.reproduction.sheet import Line, lines
 
 FIRST = tuple(
@@ -26,10 +34,14 @@ GRADIENTS = tuple(at_epoch("g_L", "‖g_L‖ at N = 128", "scale", epoch, lambda
 
 @experiment("early_epochs", number=7, question="What is DFA's alignment while the reference is still valid?")
 def early_epochs(book: Book) -> Iterator[Line]:
-    """Both states that a block may hear."""
+    """Both states that a block may hear: the history of the long runs, and the audit of the short ones."""
+    short, long = lengths(book)
     for index in ("input", "output"):
-        where = {"method.index": index}
+        where = {"method.index": index, "epochs": long}
         yield from lines(book, "early_epochs", f"index {index}", where, (*FIRST, LAYER_0, *GRADIENTS))
+    for index in ("input", "output"):
+        where, row = {"method.index": index, "epochs": short}, f"index {index}, {short} epochs, audited"
+        yield from lines(book, "early_epochs", row, where, (DEEPEST_GRADIENT, *LAYERS, SURVIVES))
 
 
 def _layer_0(record: RunRecord) -> float:
@@ -38,3 +50,4 @@ def _layer_0(record: RunRecord) -> float:
 
 
 LAYER_0 = Quantity("gamma_0", "Γ at layer 0, last valid epoch", "cosine", _layer_0)
+LAYERS = tuple(gamma(layer) for layer in range(5))

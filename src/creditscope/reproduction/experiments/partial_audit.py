@@ -10,7 +10,7 @@ from creditscope.partial import partial_audit as audit_logs
 from creditscope.reproduction.book import Book
 from creditscope.reproduction.experiments import experiment
 from creditscope.reproduction.quantities import Quantity
-from creditscope.reproduction.sheet import Line, computed
+from creditscope.reproduction.sheet import Line, computed, twins
 from creditscope.study.tables import AuditRow
 from creditscope.verdict import Status
 
@@ -31,12 +31,13 @@ def partial_audit(book: Book) -> Iterator[Line]:
                 yield computed("partial_audit", name, CONTRADICTIONS, [], [], note=gap)
                 continue
             found = read_as_logs(book, row, layer)
-            keys = [seed.key for seed in row.seeds]
+            keys, against = [seed.key for seed in row.seeds], twins(row.seeds)
             seeds = tuple(seed.seed for seed in row.seeds)
             told = ", ".join(f"{code} {reading.state}" for code, reading in found.readings.items())
-            yield computed("partial_audit", name, STATES, [], keys, seeds=seeds, texts=(f"{told}: {found.verdict}",))
+            said = (f"{told}: {found.verdict}",)
+            yield computed("partial_audit", name, STATES, [], keys, against=against, seeds=seeds, texts=said)
             count = float(sum(contradicted(found, row)))
-            yield computed("partial_audit", name, CONTRADICTIONS, [count], keys, seeds=seeds)
+            yield computed("partial_audit", name, CONTRADICTIONS, [count], keys, against=against, seeds=seeds)
 
 
 def unreadable(book: Book, row: AuditRow) -> str:

@@ -8,7 +8,7 @@ from creditscope.reproduction.book import Book
 from creditscope.reproduction.experiments import experiment
 from creditscope.reproduction.experiments.decision_utility import JUDGED
 from creditscope.reproduction.quantities import Quantity
-from creditscope.reproduction.sheet import Line, computed
+from creditscope.reproduction.sheet import Line, computed, twins
 from creditscope.study.tables import AuditRow
 from creditscope.verdict import Status
 
@@ -31,6 +31,7 @@ def threshold_sensitivity(book: Book) -> Iterator[Line]:
     rows = [row for row in _rows(book, {}) if row.spec.control == "none"]
     usual = _verdicts(rows)
     keys = [seed.key for row in rows for seed in row.seeds]
+    against = tuple(key for row in rows for key in twins(row.seeds))
     gaps = {
         "not run": [row.spec.method for row in rows if row.verdict is None],
         "not on every seed yet": [row.spec.method for row in rows if row.verdict is not None and row.missing],
@@ -42,7 +43,9 @@ def threshold_sensitivity(book: Book) -> Iterator[Line]:
             other = [f"{name}: {text}" for name, text in moved.items() if text != usual[name]]
             values, texts = ([float(len(other))], (", ".join(other) or "none",)) if usual else ([], ())
             name = f"{code} at {limit:g}"
-            yield computed("threshold_sensitivity", name, CHANGED, values, keys, texts=texts, note=note)
+            yield computed(
+                "threshold_sensitivity", name, CHANGED, values, keys, against=against, texts=texts, note=note
+            )
 
 
 def _rows(book: Book, limits: dict[str, float]) -> list[AuditRow]:
