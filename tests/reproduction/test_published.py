@@ -25,11 +25,7 @@ NOT_MEASURED = {
     ("triangulation", "dfa, penalty 0.01", "w2_drift"),
     ("triangulation", "state_bridge, penalty 0.01", "w2_drift"),
     ("triangulation", "credit_bridge, penalty 0.01", "w2_drift"),
-    ("triangulation", "calibration", "rho_bp"),
     ("triangulation", "calibration", "rho_random"),
-    ("triangulation", "calibration", "rho_dfa_penalised"),
-    ("early_epochs", "index input", "g_L_0"),
-    ("causal_controls", "random labels", "h_L_0"),
 }
 NAMES = sorted(published().figures)
 

@@ -69,9 +69,9 @@ def test_what_fired_on_bp_is_told():
 # --- DFA against its frozen twin ---
 
 
-def dfa(values=EXPLODED, accuracy=0.30, frozen: float | None = 0.35, index="output", **fields):
+def dfa(values=EXPLODED, accuracy=0.30, frozen: float | None = 0.35, index=("input", "output"), **fields):
     def make(spec: RunSpec) -> RunRecord | None:
-        if spec.method != "dfa" or spec.method_options.get("index", "output") != index:
+        if spec.method != "dfa" or spec.method_options.get("index", "output") not in index:
             return None
         if spec.control == "none":
             return run(spec, accuracy, values, **fields)
@@ -92,7 +92,8 @@ def dfa(values=EXPLODED, accuracy=0.30, frozen: float | None = 0.35, index="outp
         (dfa(frozen=None), "undecided"),
         (dfa(accuracy=0.365), "undecided"),  # D3 is
         (dfa({**EXPLODED, "D2": math.nan}), "undecided"),
-        (dfa(index="input"), "undecided"),  # other runs
+        (dfa(index=("input",)), "undecided"),  # either state that a block may hear is wanted
+        (dfa(HEALTHY, index=("input",)), "fails"),
     ],
 )
 def test_dfa_fails_with_d1_d2_and_d3(make, standing):
@@ -118,8 +119,8 @@ def test_dfa_lies_below_its_frozen_twin(make, standing):
 
 def test_below_the_twin_is_answered_with_the_keys_of_both_runs():
     found = statements.dfa_below_frozen(book(dfa(), "main_audit"))
-    assert len(found.keys) == 6
-    assert "seed 42: -5.0 points (-6.3 to -3.7)" in found.because
+    assert len(found.keys) == 12
+    assert "index = input, seed 42: -5.0 points (-6.3 to -3.7)" in found.because
 
 
 # --- standard reporting ---

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from creditscope.intervals import LEVEL
 from creditscope.reproduction.book import Book, Where
@@ -19,6 +19,7 @@ SEEDS = 3
 SMALL = 0.05  # |Γ| of layers that carry no alignment
 DRAWS = 20  # of fresh feedback, behind the mean and the spread of a null
 DFA: Where = {"method": "dfa", "method.index": "output"}
+HEARD = ("output", "input")  # the state whose credit a block of DFA hears; the published one hears the input
 DEGENERATE_AND_UNUSED = {mode.name for mode in profile("three").modes if "D0" not in mode.requires}  # D1 + D2, D3
 
 
@@ -47,27 +48,34 @@ def bp_is_silent(book: Book) -> Answer:
     return together(cases, SEEDS)
 
 
+def _dfa(book: Book) -> Iterator[tuple[str, SeedRow]]:
+    """DFA's seeds in the main audit, for either state that a block may hear."""
+    for index in HEARD:
+        for seed in _seeds(book, "main_audit", {"method": "dfa", "method.index": index}):
+            yield f"index = {index}", seed
+
+
 def dfa_fails(book: Book) -> Answer:
     """Both failure modes are shown on every seed: D1 with D2, and D3."""
     cases = []
-    for seed in _seeds(book, "main_audit", DFA):
+    for index, seed in _dfa(book):
         shown, ruled_out = set(seed.verdict.shown), set(seed.verdict.ruled_out)
         holds = shown >= DEGENERATE_AND_UNUSED or (False if ruled_out & DEGENERATE_AND_UNUSED else None)
-        cases.append(Case(f"seed {seed.seed}: {seed.verdict}", holds, (seed.key,)))
-    return together(cases, SEEDS)
+        cases.append(Case(f"{index}, seed {seed.seed}: {seed.verdict}", holds, (seed.key,)))
+    return together(cases, len(HEARD) * SEEDS)
 
 
 def dfa_below_frozen(book: Book) -> Answer:
     """Every seed lies below its own frozen twin, by more than the test images leave open."""
     cases = []
-    for seed in _seeds(book, "main_audit", DFA):
+    for index, seed in _dfa(book):
         depth = seed.findings["D3"]
         if depth.value is None or seed.control_accuracy is None:
             continue
         low, high = depth.interval or (depth.value, depth.value)
-        said = f"seed {seed.seed}: {depth.value:+.1f} points ({low:+.1f} to {high:+.1f})"
+        said = f"{index}, seed {seed.seed}: {depth.value:+.1f} points ({low:+.1f} to {high:+.1f})"
         cases.append(Case(said, high < 0 or (False if low >= 0 else None), (seed.key, seed.control_key)))
-    return together(cases, SEEDS)
+    return together(cases, len(HEARD) * SEEDS)
 
 
 def standard_reporting_is_blind(book: Book) -> Answer:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from creditscope.reproduction.book import Book
 from creditscope.reproduction.experiments import experiment
-from creditscope.reproduction.quantities import ACCURACY, DEEPEST_GRADIENT, DEEPEST_STATE, GROWTH, at_epoch
+from creditscope.reproduction.quantities import ACCURACY, DEEPEST_GRADIENT, DEEPEST_STATE, GROWTH, Quantity, at_epoch
 from creditscope.reproduction.sheet import Line, lines
 from creditscope.study.declaration import Value
 
@@ -22,6 +22,8 @@ ROWS: dict[str, dict[str, Value]] = {
 }
 GROWING = tuple(at_epoch("h_L", "‖h_L‖", "scale", epoch, lambda row: row.hidden_norms[-1]) for epoch in (1, 2, 3))
 
+BEFORE = Quantity("h_L_0", "‖h_L‖ before training", "scale", DEEPEST_STATE.read)
+
 
 @experiment("causal_controls", number=10, question="What makes DFA's stream explode?")
 def causal_controls(book: Book) -> Iterator[Line]:
@@ -30,3 +32,5 @@ def causal_controls(book: Book) -> Iterator[Line]:
         more = GROWING if row == "random labels" else ()
         found = (ACCURACY, DEEPEST_STATE, DEEPEST_GRADIENT, GROWTH, *more)
         yield from lines(book, "causal_controls", row, where, found)
+        if row == "random labels":
+            yield from lines(book, "causal_controls", row, {"seed": 42}, (BEFORE,), study="random_init")

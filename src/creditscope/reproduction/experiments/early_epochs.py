@@ -39,6 +39,8 @@ def early_epochs(book: Book) -> Iterator[Line]:
     for index in ("input", "output"):
         where = {"method.index": index, "epochs": long}
         yield from lines(book, "early_epochs", f"index {index}", where, (*FIRST, LAYER_0, *GRADIENTS))
+        if index == "input":
+            yield from lines(book, "early_epochs", f"index {index}", {"seed": 42}, (BEFORE,), study="random_init")
     for index in ("input", "output"):
         where, row = {"method.index": index, "epochs": short}, f"index {index}, {short} epochs, audited"
         yield from lines(book, "early_epochs", row, where, (DEEPEST_GRADIENT, *LAYERS, SURVIVES))
@@ -50,4 +52,5 @@ def _layer_0(record: RunRecord) -> float:
 
 
 LAYER_0 = Quantity("gamma_0", "Γ at layer 0, last valid epoch", "cosine", _layer_0)
+BEFORE = Quantity("g_L_0", "‖g_L‖ at N = 128 before training", "scale", DEEPEST_GRADIENT.read)
 LAYERS = tuple(gamma(layer) for layer in range(5))
