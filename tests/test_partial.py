@@ -400,3 +400,26 @@ def test_a_run_without_history_has_no_log():
 
 def test_d2_of_a_row_without_any_gradient_is_missing():
     assert reference({}, 4, 128).state == "missing"
+
+
+def test_null_is_no_number_and_is_said_to_be_none():
+    """Many loggers write null for NaN."""
+    readings = read({"h_L_norm": None, "g_2_norm": 1e-3})
+    assert said(readings, "D0") == ("open", "skipped")
+    assert "Null, which may stand for a number that is not finite: h_L_norm" in readings["D0"].finding.note
+
+
+def test_a_last_row_without_norms_is_told_as_that():
+    found = read({"h_L_norm": 9.0, "g_2_norm": 1e-3}, {"loss": 1.0}, h0=9.0, blocks=4)
+    assert "only ‖h_0‖ is known in the last row" in found["D1"].finding.note
+    assert found["D2"].finding.note == "the last row holds no norm of a gradient"
+
+
+def test_without_the_number_of_blocks_nobody_knows_whether_a_layer_is_the_deepest():
+    assert "nothing says whether it is at the deepest" in read({"g_4_norm": 1.0})["D2"].finding.note
+    assert "not at the deepest state" in read({"g_2_norm": 1.0}, blocks=4)["D2"].finding.note
+
+
+def test_growth_of_a_norm_that_is_none_is_undefined_and_no_bound():
+    found = read({"h_0_norm": 1.0, "h_L_norm": math.nan}, blocks=4)["D1"].finding
+    assert found.note == "undefined across blocks 0 to 3: ‖h_0‖ = 1, ‖h_4‖ = nan"

@@ -166,7 +166,8 @@ def _over_seeds(found: Sequence[Reading]) -> Reading:
     weakest = max(states, key=list(State).index)
     notes = dict.fromkeys(reading.finding.note for reading in found)
     fires = sum(reading.finding.status is Status.FIRES for reading in found)
-    count = f"fires on {fires} of {len(found)} seeds"
+    told = sum(reading.state is not State.MISSING for reading in found)
+    count = f"fires on {fires} of {len(found)} seeds" + (f", known on {told}" if told < len(found) else "")
     own = next(iter(notes)) if len(notes) == 1 else ""
     note = "; ".join(part for part in (own, count if fires or not own else "") if part)
     return Reading(

@@ -57,7 +57,10 @@ def finite(row: Row) -> Reading:
     if bad:
         found = Measurement(float(len(bad)), note=f"in the log: {', '.join(bad)}")
         return Reading(state=State.BOUNDED, finding=_finding("D0", found), at_least=True)
-    reason = "the logged norms are finite; single samples, logits and weights are in no log"
+    said = "the norms of the last row are finite" if named else "the last row holds no norm"
+    reason = f"{said}; single samples, logits and weights are in no log"
+    if row.null:
+        reason += f". Null, which may stand for a number that is not finite: {', '.join(row.null)}"
     if row.elsewhere:
         reason += f". Not finite, but neither state nor gradient: {', '.join(row.elsewhere)}"
     return Reading(
@@ -84,10 +87,12 @@ def scale(norms: Norms, blocks: int | None) -> Reading:
         return Reading(state=State.EXACT, finding=_finding("D1", found))
     across = f"blocks {first} to {last - 1}" if last - first > 1 else f"block {first}"
     note = f"at least this: geometric mean across {across}, (‖h_{last}‖/‖h_{first}‖)^(1/{last - first})"
+    if math.isnan(growths[worst]):
+        note = f"undefined across {across}: ‖h_{first}‖ = {known[first]:g}, ‖h_{last}‖ = {known[last]:g}"
     bound = Measurement(growths[worst], note=note)
     if math.isfinite(bound.value) and diagnostics["D1"].limit.past(bound.value):
         return Reading(state=State.BOUNDED, finding=_finding("D1", bound), at_least=True)
-    why = f"{note}; a single block may grow more"
+    why = note if math.isnan(bound.value) else f"{note}; a single block may grow more"
     open_ = _finding("D1", Missing(why, replace(bound, note=why)))
     return Reading(state=State.OPEN, finding=open_, at_least=True, needed=_for_scale(norms, blocks))
 
@@ -99,7 +104,7 @@ def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Readi
     """
     if not norms:
         reason, wanted = (
-            "no gradient was logged",
+            "the last row holds no norm of a gradient",
             f"Log the median ‖g_L‖, at the deepest state. {_for_batch(batch_size)}",
         )
         return Reading(state=State.MISSING, finding=_finding("D2", Missing(reason)), needed=wanted.strip())
@@ -111,7 +116,8 @@ def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Readi
         f"x {batch_size} / {PUBLISHED_BATCH}" if batch_size else f"x N / {PUBLISHED_BATCH}, where N is at least 1"
     )
     if not exact:
-        why = f"only a hint, not the deepest state: {note}"
+        place = "nothing says whether it is at the deepest state" if blocks is None else "not at the deepest state"
+        why = f"only a hint, {place}: {note}"
         return Reading(
             state=State.OPEN,
             finding=_finding("D2", Missing(why, Measurement(value, note=why))),
@@ -150,7 +156,7 @@ def depth(trained: tuple[float, ...], control: tuple[float, ...] | None, images:
 def drift() -> Reading:
     """D4 compares directions, and a norm has none."""
     finding = _finding("D4", Missing("it compares directions of gradients, and a log has their norms only"))
-    return Reading(state=State.MISSING, finding=finding, needed=f"{WEIGHTS}. D4 is advisory.")
+    return Reading(state=State.MISSING, finding=finding, needed=f"{WEIGHTS}.")
 
 
 def _finding(code: str, answer: Measurement | Missing) -> Finding:
@@ -180,7 +186,7 @@ def _too_few(norms: Norms) -> str:
         return "the last row holds no norm of a state"
     if LAST in norms:
         return "‖h_L‖ was logged, but not how many blocks lie below it"
-    return f"only ‖h_{max(norms)}‖ was logged, and growth needs two states"
+    return f"only ‖h_{max(norms)}‖ is known in the last row, and growth needs two states"
 
 
 def _for_scale(norms: Norms, blocks: int | None) -> str:

@@ -107,12 +107,15 @@ def published_rho_is_attenuated(book: Book) -> Answer:
     cases = []
     for key, record in found.records.items():
         own, absolute, relative = (q.read(record) for q in (RHO_ABSOLUTE_BP, RHO_ABSOLUTE, RHO))
+        seed, known = found.specs[key].seed, all(map(math.isfinite, (own, absolute, relative))) and own != 0
+        if not known:
+            cases.append(Case(f"seed {seed}: ρ is not known", None, (key,)))
+            continue
         said = (
-            f"seed {found.specs[key].seed}: the gradient scores {own:.2f} and DFA {absolute:.3f}, {absolute / own:.3f} "
-            f"of it; with a step relative to the stream and float64 DFA scores {relative:.3f}"
+            f"seed {seed}: the gradient scores {own:.2f} and DFA {absolute:.3f}, {absolute / own:.3f} of it; with a "
+            f"step relative to the stream and float64 DFA scores {relative:.3f}"
         )
-        known = all(map(math.isfinite, (own, absolute, relative))) and own != 0
-        cases.append(Case(said if known else "ρ is not known", own < SOUND if known else None, (key,)))
+        cases.append(Case(said, own < SOUND, (key,)))
     return together(cases, len(found.specs))
 
 
