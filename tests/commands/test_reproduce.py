@@ -132,7 +132,7 @@ def test_a_deleted_record_that_is_run_again_gives_the_same_bits(tiny, creditscop
     before = {name: Path(name).read_bytes() for name in WRITTEN}
     deleted(next(iter(runs())))
     done = creditscope("reproduce", "tiny")
-    assert "All 12 numbers of earlier runs are the same, to the last bit." in done.out
+    assert "The 12 numbers of the table before are the same, to the last bit." in done.out
     assert {name: Path(name).read_bytes() for name in WRITTEN} == before
 
 
