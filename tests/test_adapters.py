@@ -358,6 +358,37 @@ def test_a_name_that_is_no_list_of_blocks_is_refused(blocks: Any, message: str) 
         find_stream(Branches(), blocks)
 
 
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        (["layers.1", "layers.1", "layers.2"], r"names layers\.1 more than once.*would count as two layers"),
+        (3, r"holds a int, not the name of a module"),
+        (list(Branches().layers), r"holds a \w+, not the name of a module.*Its lists of modules: layers"),
+    ],
+)
+def test_blocks_that_are_no_names_or_twice_the_same_are_refused(blocks: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=r"(?s)" + message):
+        find_stream(Branches(), blocks)
+
+
+@pytest.mark.parametrize(
+    ("depth", "blocks", "told"),
+    [
+        (3, "layers", {}),
+        (1, "layers", {"h_L": "a guess: one block, taken for all of the stream; h_L is what it returns"}),
+        (
+            3,
+            ["layers.0", "layers.2"],
+            {"h_L": "a guess: what the last block returns, as no block gives the next one's input"},
+        ),
+    ],
+)
+def test_a_deepest_state_that_nothing_shows_is_called_a_guess(depth: int, blocks: Any, told: dict[str, str]) -> None:
+    stream = find_stream(Branches(depth), blocks)
+    stream.run(images(5).inputs)
+    assert stream.checks() == told
+
+
 @pytest.mark.parametrize("read", ["first", "mean", "all"])
 def test_a_transformer_written_with_torchs_own_layers_has_its_true_gradients(read: Any) -> None:
     model, batch = Tokens().eval(), images(5, shape=(4, FEATURES))

@@ -10,12 +10,13 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from creditscope.batch import Batch
-from creditscope.checkpoint import Checkpoint, load_weights, read_tensors
+from creditscope.checkpoint import Checkpoint, read_tensors
 from creditscope.errors import BadFile
 from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.rule import Feedback
 from creditscope.networks.build import build
 from creditscope.records import RunRecord
+from creditscope.weights import WeightsMismatch, load_weights
 
 
 @pytest.fixture
@@ -94,13 +95,13 @@ def test_weights_that_do_not_fit_are_listed_and_nothing_is_loaded(checkpoint: Ch
     wrong = {**network, "extra.weight": torch.zeros(1), "head.bias": torch.zeros(4)}
     del wrong["embed.bn.running_mean"]
     before = {name: tensor.clone() for name, tensor in checkpoint.network.state_dict().items()}
-    with pytest.raises(BadFile, match="my file does not fit SmallCNN") as found:
+    with pytest.raises(WeightsMismatch, match="The weights of my file do not fit SmallCNN") as found:
         load_weights(checkpoint.network, wrong, "my file")
     for line in (
-        "Missing: embed.bn.running_mean.",
-        "Unexpected: extra.weight.",
-        "Of another shape: head.bias is (4,), not (3,).",
-        "Some weights would stay random. Check the network's name and options.",
+        "Missing in the file (1):\n    embed.bn.running_mean",
+        "Unexpected in the file (1):\n    extra.weight",
+        "Of another shape (1):\n    head.bias: 4 in the file, 3 in the network",
+        "Part of the network would keep its random weights",
     ):
         assert line in str(found.value)
     assert all(torch.equal(before[name], tensor) for name, tensor in checkpoint.network.state_dict().items())

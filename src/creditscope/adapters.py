@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -66,6 +66,15 @@ class HookStream(Stream):
             return Pass(tuple(map(self.oriented, states)), states, logits)
         deepest = states[-1] + last if all(self._branches) else last
         return Pass(tuple(map(self.oriented, (*states, deepest))), (*states, last), logits)
+
+    def checks(self) -> dict[str, str]:
+        """Where nothing shows whether the stream passes the last block by."""
+        if self._reader is not None or self._branches is None:
+            return {}
+        if len(self._listed) == 1:
+            return {"h_L": "a guess: one block, taken for all of the stream; h_L is what it returns"}
+        told = all(self._certain[:-1])
+        return {} if told else {"h_L": "a guess: what the last block returns, as no block gives the next one's input"}
 
     def certain(self, layer: int) -> bool:
         """Not where a block neither adds to the stream nor returns it: others read the state too, perhaps before it."""
@@ -214,8 +223,14 @@ def _is_rule(read: object) -> bool:
 def named_blocks(model: nn.Module, blocks: str | Sequence[str]) -> list[nn.Module]:
     """The modules behind the path of a list of blocks, or behind a list of module names."""
     modules = dict(model.named_modules())
-    names = [blocks] if isinstance(blocks, str) else list(blocks)
+    names = [blocks] if isinstance(blocks, str) else list(blocks) if isinstance(blocks, Iterable) else [blocks]
     for name in names:
+        if not isinstance(name, str):
+            raise InvalidInput(
+                f"blocks= holds a {type(name).__name__}, not the name of a module.\n"
+                "Nothing says which state it belongs to. Pass names, as model.named_modules() gives them, or the path "
+                f"of the list of blocks. {block_lists(model)}"
+            )
         if name not in modules:
             raise UnknownName(unknown(f"module in {type(model).__name__}", name, [key for key in modules if key]))
     if isinstance(blocks, str):
@@ -226,6 +241,12 @@ def named_blocks(model: nn.Module, blocks: str | Sequence[str]) -> list[nn.Modul
                 f"Name a ModuleList or Sequential, or pass a list of module names. {block_lists(model)}"
             )
         return found
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidInput(
+            f"blocks= names {', '.join(twice)} more than once.\n"
+            "One block would count as two layers, and every state after it as another. Name each block once, in order."
+        )
     if not names:
         raise ModelMismatch("blocks=[] names no block.\nA stream without blocks has no depth to audit. Name some.")
     return [modules[name] for name in names]

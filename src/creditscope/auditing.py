@@ -26,7 +26,7 @@ from creditscope.diagnostics.reference import reference_gain
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.evidence import Evidence, Ledger
 from creditscope.guards import PROBE_IMAGES, check_deterministic, check_gradient, first_images, undisturbed
-from creditscope.incoming import check_labels, checked_accuracies, checked_batches
+from creditscope.incoming import check_labels, check_texts, checked_accuracies, checked_batches
 from creditscope.norms import non_finite
 from creditscope.probes.label_leak import Answers
 from creditscope.probes.probing import Probing
@@ -79,6 +79,7 @@ def audit(
                       what the model's own backward brings is its credit, if no other is given; see `plain_twin`
     """
     chosen, limits = profile(protocol), checked_limits(thresholds)
+    check_texts(name=name, notes=notes)
     trained = checked_accuracies(accuracy, "accuracy")
     control = checked_accuracies(control_accuracy, "control_accuracy")
     stream = referenced(model, reference, blocks, read)
@@ -102,7 +103,7 @@ def audit(
     )
     evidence, findings = _examined(evidence, chosen.variants, limits)
     return Report(
-        subject=_subject(model, evidence, name, notes),
+        subject=_subject(model, ledger.widths, name, notes),
         protocol=protocol,
         accuracy=trained,
         control_accuracy=control,
@@ -214,12 +215,13 @@ def _measures(evidence: Evidence) -> dict[str, Measurement]:
     }
 
 
-def _subject(model: nn.Module, evidence: Evidence, name: str, notes: str) -> Subject:
+def _subject(model: nn.Module, widths: tuple[int, ...], name: str, notes: str) -> Subject:
     return Subject(
         name=name or type(model).__name__,
         notes=notes,
         model=type(model).__name__,
-        depth=len(evidence.hidden_norms) - 1,
+        depth=len(widths) - 1,
+        widths=widths,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.errors import BadFile
@@ -17,6 +17,7 @@ from creditscope.methods.rule import BoundRule, CreditRule, Feedback
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records import RunRecord
 from creditscope.trace import CreditSource, NoCredit
+from creditscope.weights import load_weights
 
 WEIGHTS, RECORD = "weights.safetensors", "record.json"
 
@@ -100,25 +101,3 @@ def restored(
     if drawn.networks is not None:
         load_weights(drawn.networks, parts["auxiliary"], f"{source} (auxiliary networks)")
     return Feedback(dict(parts["feedback"]), drawn.networks, drawn.optimiser), ()
-
-
-def load_weights(module: nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:
-    """Load a state dict whole; missing, unexpected and misshapen entries are listed."""
-    own = module.state_dict()
-    missing, unexpected = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
-    shapes = [
-        f"{name} is {tuple(tensors[name].shape)}, not {tuple(own[name].shape)}"
-        for name in sorted(own.keys() & tensors.keys())
-        if tensors[name].shape != own[name].shape
-    ]
-    if missing or unexpected or shapes:
-        raise BadFile(
-            f"{source} does not fit {type(module).__name__}."
-            f"{_listed('Missing', missing)}{_listed('Unexpected', unexpected)}{_listed('Of another shape', shapes)}\n"
-            "Some weights would stay random. Check the network's name and options."
-        )
-    module.load_state_dict(dict(tensors))
-
-
-def _listed(what: str, names: list[str]) -> str:
-    return f"\n{what}: {', '.join(names)}." if names else ""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, TextIO
+from functools import wraps
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.main import get_command
 
 from creditscope import __version__
-from creditscope.commands import Plugins, commands, say
+from creditscope.commands import Command, Plugins, commands, say
 from creditscope.errors import CreditscopeError
 
 BAD_INPUT, CRASH, INTERRUPTED = 2, 70, 130
@@ -60,8 +61,22 @@ def application() -> typer.Typer:
         if group not in groups:
             groups[group] = typer.Typer(no_args_is_help=True, help=sys.modules[function.__module__].__doc__)
             app.add_typer(groups[group], name=group)
-        groups[group].command(action, no_args_is_help=False)(function)
+        groups[group].command(action, no_args_is_help=False)(_interruptible(function))
     return app
+
+
+def _interruptible(function: Command) -> Command:
+    """The command, with a word on Ctrl-C: typer itself would end without one."""
+
+    @wraps(function)
+    def command(*args: Any, **kwargs: Any) -> int:
+        try:
+            return function(*args, **kwargs)
+        except KeyboardInterrupt:
+            _complain("Interrupted. Nothing was left half-written.")
+            return INTERRUPTED
+
+    return command
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -104,9 +104,9 @@ def _layer(index: int | None, depth: int) -> int:
     """The layer of (c), counted from 0; a negative one counts back from the deepest."""
     if index is None:
         return stability_layer(depth)
-    if not -depth - 1 <= index <= depth:
+    if isinstance(index, bool) or not isinstance(index, int) or not -depth - 1 <= index <= depth:
         raise InvalidInput(
-            f"Layer {index} was asked for, but the stream has the states h_0 to h_{depth}.\n"
+            f"Layer {index!r} was asked for, but the stream has the states h_0 to h_{depth}.\n"
             f"There is no gradient to compare. Pass a layer from 0 to {depth}."
         )
     return index % (depth + 1)

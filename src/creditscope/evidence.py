@@ -122,6 +122,11 @@ class Ledger:
         """Share of right predictions; None where labels are not classes."""
         return int(self._correct) / self.predictions if self.predictions else None
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The size of every state's vector."""
+        return self._groups.widths
+
     def _mended(self, first: int, norms: Tensor, vectors: list[Tensor]) -> bool:
         """Whether all norms of some layers are finite, once those squared in float32 are exact; False if not looked."""
         if norms.device.type != "cpu":
@@ -179,16 +184,16 @@ class _Grouped:
 
     def __init__(self, size: int | None) -> None:
         self._size = size
-        self._widths: list[int] = []
+        self.widths: tuple[int, ...] = ()
         self._waiting = torch.zeros(0)  # (WAITING, all features): a group's gradients summed, the last still growing
         self._full = self._filled = 0  # groups that wait; images in the next one
         self._sums = self._zeros = torch.zeros(0)
         self.count = 0
 
     def add(self, gradients: list[Tensor]) -> None:
-        if not self._widths:
-            self._widths = [gradient.shape[-1] for gradient in gradients]
-            self._sums = gradients[0].new_zeros(sum(self._widths), dtype=torch.float64)
+        if not self.widths:
+            self.widths = tuple(gradient.shape[-1] for gradient in gradients)
+            self._sums = gradients[0].new_zeros(sum(self.widths), dtype=torch.float64)
             self._zeros = self._sums[: len(gradients)].long()
             self._waiting = self._sums.new_empty(WAITING, len(self._sums))
         start, images = 0, gradients[0].shape[0]
@@ -215,7 +220,7 @@ class _Grouped:
         """Σ of the unit directions so far, and per layer how many groups have none."""
         waiting = self._waiting[: self._full]
         units, zeros, start = [], [], 0
-        for width, layers in ((width, len(list(run))) for width, run in groupby(self._widths)):
+        for width, layers in ((width, len(list(run))) for width, run in groupby(self.widths)):
             totals = waiting[:, start : start + layers * width].reshape(-1, layers, width)
             norms = torch.linalg.vector_norm(totals, dim=2, keepdim=True)
             gone = norms == 0
@@ -228,7 +233,9 @@ class _Grouped:
         if self.count < 2:
             return None
         sums, zeros = self._summed()
-        return Directions(tuple(torch.split(sums.cpu(), self._widths)), self.count, tuple(zeros.tolist()), self._size)
+        return Directions(
+            tuple(torch.split(sums.cpu(), list(self.widths))), self.count, tuple(zeros.tolist()), self._size
+        )
 
 
 def _sum(vectors: Tensor) -> Tensor:

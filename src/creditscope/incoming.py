@@ -67,8 +67,11 @@ def checked_accuracies(given: float | Sequence[float] | None, what: str) -> tupl
     if given is None:
         return None
     single = isinstance(given, int | float | str) or getattr(given, "ndim", None) == 0
-    several: Any = (given,) if single else given
+    listed: Any = given
     try:
+        several = (listed,) if single else tuple(listed)
+        if any(isinstance(value, bool | str) for value in several):
+            raise TypeError  # True is not 100 %, and a text was not meant
         values = tuple(float(value) for value in several)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
@@ -86,6 +89,16 @@ def checked_accuracies(given: float | Sequence[float] | None, what: str) -> tupl
                 f"D3 counts points of 100 and would be wrong. {hint}"
             )
     return values
+
+
+def check_texts(**given: object) -> None:
+    """Refuse a name or a remark that is no text, before anything is measured."""
+    for what, text in given.items():
+        if not isinstance(text, str):
+            raise InvalidInput(
+                f"{what} = {text!r} is a {type(text).__name__}, not a text.\n"
+                "The report could not carry it. Pass a string."
+            )
 
 
 def _iterate(batches: Iterable[Any]) -> Iterator[Any]:

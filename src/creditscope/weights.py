@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from creditscope.errors import BadFile, CreditscopeError
 
 WRAPPERS = ("module.", "_orig_mod.")  # DataParallel and torch.compile put these before every name
+PARTS = ("network", "feedback", "auxiliary")  # of a checkpoint's file
+NETWORK = "network."
 SHOWN = 12  # names of a long list that are printed
 CONVERT = (
     "If you trust its source, open it there and save the tensors alone:\n"
@@ -88,7 +90,7 @@ def _read_torch(path: Path) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise BadFile(
-            f"{path} is a pickle that holds more than tensors.\n"
+            f"{path} is a pickle that torch does not open as tensors alone.\n"
             f"A pickle can run any code when it is loaded, so it was not loaded. {CONVERT}"
         ) from error
     except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
@@ -118,7 +120,12 @@ def _is_state_dict(value: Any) -> bool:
 
 
 def unwrapped(weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """The weights without the prefix of a wrapper, if every name has it and the network's own have not."""
+    """The weights without the prefix of a wrapper, if every name has it and the network's own have not.
+
+    Of a checkpoint of ours, which holds feedback too, the network's.
+    """
+    if {name.partition(".")[0] for name in weights} <= set(PARTS) and not any(n.startswith(NETWORK) for n in own):
+        return {name.removeprefix(NETWORK): tensor for name, tensor in weights.items() if name.startswith(NETWORK)}
     for prefix in WRAPPERS:
         if weights and all(name.startswith(prefix) for name in weights) and not any(n.startswith(prefix) for n in own):
             return unwrapped({name.removeprefix(prefix): tensor for name, tensor in weights.items()}, own)

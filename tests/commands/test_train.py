@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from creditscope.cli import run
-from creditscope.records import Report, RunRecord
+from creditscope.records import Divergence, Report, RunRecord
 
 SMALL = ["--option", "d=16", "--option", "depth=2", "--epochs", "2", "--threads", "1"]
 
@@ -61,6 +61,9 @@ def test_another_run_never_overwrites_a_folder(trained: Path, capsys: pytest.Cap
         (["--penalty", "-1"], "penalty = -1.0: "),
         (["--batch-size", "5000"], "No step would be taken"),
         (["--learning-rate", "0"], "learning_rate = 0.0: "),
+        (["--option", "depth=2", "--controls", "frozen,ladder-9"], "The ladder has rungs 0 to 2"),
+        (["--controls", "none"], "asks for twins of no control"),
+        (["--control", "frozen", "--controls", "frozen"], "asks for twins of a control"),
     ],
 )
 def test_a_wrong_word_is_refused_and_leaves_nothing(
@@ -127,3 +130,61 @@ def test_the_gradient_check_of_a_checkpoint_can_be_switched_off(trained: Path, t
 def test_a_path_that_is_not_there_is_said_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["audit", str(tmp_path / "daf")]) == 2
     assert "there is no such file or folder" in capsys.readouterr().err
+
+
+def test_a_checkpoint_is_audited_in_the_batches_that_were_asked_for(trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    run(["audit", str(trained), "--batch-size", "500", "--json", str(out)])
+    assert Report.from_json(out).provenance.batches == 2
+
+
+def test_the_weights_file_of_a_checkpoint_can_be_audited_alone(trained: Path, tmp_path: Path) -> None:
+    out, whole = tmp_path / "alone.json", tmp_path / "whole.json"
+    words = ["--network", "resmlp", *SMALL[:4], "--data", "mnist1d"]
+    assert run(["audit", str(trained / "weights.safetensors"), *words, "--json", str(out)]) in (0, 1, 3)
+    run(["audit", str(trained), "--json", str(whole)])
+    alone, with_record = Report.from_json(out), Report.from_json(whole)
+    assert [alone.findings[code].value for code in ("D1", "D2")] == [
+        with_record.findings[code].value for code in ("D1", "D2")
+    ]
+
+
+def test_a_damaged_twin_is_refused_and_a_diverged_one_is_told(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    twin, out = tmp_path / "run" / "controls" / "frozen" / "record.json", tmp_path / "report.json"
+    record = RunRecord.from_json(twin)
+    record.model_copy(update={"diverged": Divergence(epoch=1, why="the loss is not finite")}).to_json(twin)
+    run(["audit", str(tmp_path / "run"), "--json", str(out)])
+    assert "the frozen twin diverged in epoch 2" in Report.from_json(out).subject.notes
+    twin.write_text("{}", encoding="utf-8")
+    assert run(["audit", str(tmp_path / "run")]) == 2
+    assert "controls/frozen/record.json" in capsys.readouterr().err
+
+
+def test_a_run_that_diverged_says_so_each_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "--method", "bp", *SMALL, "--learning-rate", "1e38", "--out", str(tmp_path / "run")]
+    for _ in range(2):
+        assert run(words) == 1
+        assert "diverged in epoch" in capsys.readouterr().out
+
+
+def test_other_data_than_the_run_was_trained_on_are_refused(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    record = RunRecord.from_json(tmp_path / "run" / "record.json")
+    record.model_copy(update={"data_checksum": "0" * 64}).to_json(tmp_path / "run" / "record.json")
+    assert run(["audit", str(tmp_path / "run")]) == 2
+    assert "was trained on other data than mnist1d holds here" in capsys.readouterr().err
+
+
+def test_a_record_without_a_spec_is_no_default_run(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    record = RunRecord.from_json(tmp_path / "run" / "record.json")
+    record.model_copy(update={"spec": {}}).to_json(tmp_path / "run" / "record.json")
+    assert run(["audit", str(tmp_path / "run")]) == 2
+    assert "has no spec" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from creditscope.adapters import find_stream
 from creditscope.batch import Batch
-from creditscope.checkpoint import Checkpoint, load_weights, read_tensors
+from creditscope.checkpoint import Checkpoint, read_tensors
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
@@ -26,6 +26,7 @@ from creditscope.networks.staged import StagedNetwork
 from creditscope.records import HistoryRow, RunRecord
 from creditscope.trace import Credit, capture
 from creditscope.training import Recipe, fit
+from creditscope.weights import load_weights
 
 SHAPE, CLASSES = (2, 8, 8), 3
 SMALL: dict[str, int] = {"d": 16, "depth": 2, "channels": 4, "width": 12, "heads": 2}  # where a network has them

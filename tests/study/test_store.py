@@ -164,7 +164,7 @@ def test_litter_is_what_nobody_will_read_again(store):
 def test_a_store_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     store = Store(tmp_path / "file" / "store")
-    with pytest.raises(BadFile, match="cannot be made: Not a directory.\nNo run could be kept. Choose another --store"):
+    with pytest.raises(BadFile, match="cannot be made: Not a directory.\nNo run could be kept. Choose another folder"):
         store.prepare()
     with pytest.raises(BadFile, match="The store cannot be written"):
         store.claim(KEY)

@@ -132,7 +132,8 @@ def audit(
                     "blocks": blocks,
                 },
             )
-            report = audit_folder(weights, data_dir, str(place), limit, {**options, "check_gradient": gradient_check})
+            more = {"check_gradient": gradient_check, "batch_size": batch_size, "read": words.read(read)}
+            report = audit_folder(weights, data_dir, str(place), limit, options | more)
             return write(report, weights, html, latex, markdown) or show(report, json)
         images = data_from(data, data_dir, batches)
         report = examine(

@@ -29,7 +29,9 @@ def refuse_what_the_record_decides(folder: Path, given: dict[str, Any]) -> None:
         )
 
 
-def audit_folder(folder: Path, data_folder: Path | None, device: str, limit: int | None, options: Any) -> Report:
+def audit_folder(
+    folder: Path, data_folder: Path | None, device: str, limit: int | None, options: dict[str, Any]
+) -> Report:
     """Audit a checkpoint on its test set, with its own credit and its frozen twin, if that is to be found."""
     from creditscope.batch import Batch
     from creditscope.study.judging import audit_checkpoint
@@ -42,6 +44,9 @@ def audit_folder(folder: Path, data_folder: Path | None, device: str, limit: int
         data = replace(data, test=Batch(data.test.inputs[:limit], data.test.labels[:limit]))
     controls = [] if options.get("control_accuracy") else frozen_controls(folder, spec)
     given = {name: value for name, value in options.items() if value not in (None, "", [], {})}
+    if not controls and not options.get("control_accuracy"):
+        remarks = (given.get("notes", ""), _diverged_twin(folder, spec))
+        given["notes"] = "; ".join(remark for remark in remarks if remark)
     return audit_checkpoint(checkpoint, data, controls, **given)
 
 
@@ -49,7 +54,11 @@ def frozen_controls(folder: Path, spec: RunSpec) -> list[RunRecord]:
     """The frozen twin's record: in the run's own folder `controls`, else among the sibling folders."""
     if spec.control != "none":
         return []
+    from creditscope.records import RunRecord
+
     own = sorted((folder / "controls").glob("*/record.json"))
+    for path in own:
+        RunRecord.from_json(path)  # a damaged one in the run's own folder is refused, not passed over
     siblings = sorted(folder.resolve().parent.glob("*/record.json"))
     for paths in (own, siblings):
         found = [record for path in paths if (record := _twin(path, spec)) is not None]
@@ -67,3 +76,16 @@ def _twin(path: Path, spec: RunSpec) -> RunRecord | None:
     except BadFile:
         return None
     return record if record.key == spec.twin("frozen").key and record.diverged is None else None
+
+
+def _diverged_twin(folder: Path, spec: RunSpec) -> str:
+    """A remark where the run's own frozen twin is there and diverged; empty otherwise."""
+    from creditscope.records import RunRecord
+
+    path = folder / "controls" / "frozen" / "record.json"
+    if spec.control != "none" or not path.is_file():
+        return ""
+    record = RunRecord.from_json(path)
+    if record.diverged is None:
+        return f"{path.parent} is not the frozen twin of this run, so depth was not compared with it"
+    return f"the frozen twin diverged in epoch {record.diverged.epoch + 1}, so depth has nothing to be compared with"

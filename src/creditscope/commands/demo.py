@@ -14,7 +14,7 @@ Out = Annotated[
     Path, typer.Option(metavar="FOLDER", help="Where runs and the report go; finished runs are used again.")
 ]
 Folder = Annotated[Path | None, typer.Option("--data-dir", metavar="FOLDER", help="Where datasets are kept.")]
-INTERRUPTED, SOME_FAILED = 130, 1
+INTERRUPTED, SOME_FAILED = 130, 70  # the runs are ours, and so is their fault
 
 
 @command("demo")

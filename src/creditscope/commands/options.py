@@ -80,13 +80,12 @@ def device(name: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise InvalidInput(
-            f"The device {name!r} cannot be used: {reason}\n"
-            "Nothing was measured. Take --device cpu, or one that is there."
+            f"The device {name!r} cannot be used: {reason}\nNothing was done. Take --device cpu, or one that is there."
         ) from error
     return found
 
 
-def writable(path: Path) -> Path:
+def writable(path: Path, what: str = "The report") -> Path:
     """The path of a file that can be written, found out before any work is done; nothing is created."""
     nearest = next(folder for folder in path.absolute().parents if folder.exists())
     reason = (
@@ -99,5 +98,5 @@ def writable(path: Path) -> Path:
         else ""
     )
     if reason:
-        raise BadFile(f"{path} cannot be written: {reason}.\nThe report would be lost. Choose another place.")
+        raise BadFile(f"{path} cannot be written: {reason}.\n{what} would be lost. Choose another place.")
     return path

@@ -62,7 +62,7 @@ def _lines(title: str, epochs: int) -> Watcher:
         nonlocal first
         first = row.epoch if first < 0 else first
         done = row.epoch + 1
-        if done % max(1, epochs // LINES) and done != epochs:
+        if done % max(1, epochs // LINES) and done not in (first + 1, epochs):
             return
         left = (time.monotonic() - started) / (done - first) * (epochs - done)
         sys.stderr.write(f"  {summary(row, epochs)}  {left:.0f} s left\n")

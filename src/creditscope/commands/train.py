@@ -34,6 +34,7 @@ Controls = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 and so on.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads of the CPU.", show_default=False)]
+DIVERGED = 1
 
 
 @command("train")
@@ -58,7 +59,9 @@ def train(
     threads: Threads = None,
     plugin: Plugins = None,
 ) -> int:
-    """Train a network by a method, with its controls on request; interrupted, it goes on where it was.
+    """Train a network by a method, with its controls on request; interrupted, it goes on from its last snapshot.
+
+    Exit code 0, 1 if the run diverged, 2 for bad input. A snapshot is written every half minute.
 
     Example: `creditscope train --method dfa --data cifar10 --epochs 30 --controls frozen --out runs/dfa`
     """
@@ -83,7 +86,7 @@ def train(
             seed=seed,
             plugins=tuple(plugin or ()),
         )
-        names = [name.strip() for name in controls.split(",") if name.strip()]
+        names = _named(controls, control)
         twins = [RunSpec.model_validate(spec.twin(name).model_dump()) for name in names]
     except ValidationError as error:
         first = error.errors()[0]
@@ -96,15 +99,40 @@ def train(
     if threads is not None:
         torch.set_num_threads(threads)
     place = str(words.device(device))
-    _run(spec, out, data_dir, place)
+    for one in (spec, *twins):
+        _check(one, data_dir)
+    sound = _run(spec, out, data_dir, place)
     for name, twin in zip(names, twins, strict=True):
         _run(twin, out / "controls" / name, data_dir, place)
     say(f"Audit it: creditscope audit {out}")
-    return 0
+    return 0 if sound else DIVERGED
 
 
-def _run(spec: RunSpec, folder: Path, data_folder: Path | None, device: str) -> None:
-    """Train one spec into its folder, unless it is there already."""
+def _named(controls: str, control: str) -> list[str]:
+    """The twins that were asked for, each once; a control has none."""
+    names = list(dict.fromkeys(name.strip() for name in controls.split(",") if name.strip()))
+    if "none" in names or (names and control != "none"):
+        raise InvalidInput(
+            f"--controls {controls} asks for twins of {'a control' if control != 'none' else 'no control'}.\n"
+            "The same run would be trained twice. Name frozen, shallow or ladder-K, beside --control none."
+        )
+    return names
+
+
+def _check(spec: RunSpec, data_folder: Path | None) -> None:
+    """Refuse what cannot be trained, a rung that the ladder does not have for one, before anything is."""
+    from creditscope.batch import Batch
+    from creditscope.study.running import load_data, load_plugins, make_network, make_rule
+
+    spec.resolved()
+    load_plugins(spec)
+    data, rule = load_data(spec, data_folder), make_rule(spec)
+    example = Batch(data.prepare(data.train.inputs[:2]), data.train.labels[:2])
+    rule.scope(rule.prepare(make_network(spec, data), example))
+
+
+def _run(spec: RunSpec, folder: Path, data_folder: Path | None, device: str) -> bool:
+    """Train one spec into its folder, unless it is there already; whether it came to its end."""
     from creditscope.checkpoint import RECORD
     from creditscope.commands.progress import watching
     from creditscope.records import RunRecord
@@ -117,16 +145,16 @@ def _run(spec: RunSpec, folder: Path, data_folder: Path | None, device: str) -> 
                 f"{folder} holds another run: key {found.key}, this one is {spec.key}.\n"
                 "It would be overwritten. Choose another --out, or remove the folder."
             )
-        say(f"{spec.title}: already there, accuracy {found.accuracy:.3f}, in {folder}")
-        return
-    spec.resolved()  # an unknown name or option is refused before anything is said
-    words.writable(folder / RECORD)
+        say(f"{spec.title}: already there, {_outcome(found)}, in {folder}")
+        return found.diverged is None
+    words.writable(folder / RECORD, "The run")
     snapshot = folder / "snapshot.safetensors"
     with watching(spec.title, spec.epochs) as watcher:
         checkpoint = fit_spec(spec, data_folder=data_folder, device=device, on_epoch=watcher, snapshot=snapshot)
     checkpoint.save(folder)
     snapshot.unlink(missing_ok=True)
     say(f"{spec.title}: {_outcome(checkpoint.record)}, in {folder}")
+    return checkpoint.record.diverged is None
 
 
 def _outcome(record: Any) -> str:

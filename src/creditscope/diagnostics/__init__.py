@@ -77,13 +77,16 @@ def examine(entry: Diagnostic, evidence: Evidence, at: float | None = None) -> F
     answer = entry.measure(evidence)
     measured = answer if isinstance(answer, Measurement) else answer.measured
     status = limit.judge(answer) if isinstance(answer, Measurement) else Status.SKIPPED
+    note = answer.note if isinstance(answer, Measurement) else answer.reason
+    if status is Status.UNDECIDED and measured is not None and measured.interval is not None:
+        note += "; the limit lies inside the interval"
     return Finding(
         code=entry.code,
         title=entry.title,
         status=status,
         measurement=measured,
         limit=limit,
-        note=answer.note if isinstance(answer, Measurement) else answer.reason,
+        note=note,
         remedy=entry.do if status is not Status.PASS else "",
         means=entry.means,
         does_not_mean=entry.does_not_mean,

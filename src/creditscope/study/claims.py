@@ -42,7 +42,7 @@ class Claim:
             except OSError as error:
                 raise BadFile(
                     f"The store cannot be written: {path}: {error.strerror}.\n"
-                    "No run could be kept. Choose another --store, or make room."
+                    "No run could be kept. Choose another folder, or make room."
                 ) from error
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

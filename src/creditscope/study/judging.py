@@ -18,7 +18,7 @@ from creditscope.study.spec import RunSpec
 
 
 def audit_checkpoint(
-    checkpoint: Checkpoint, data: Dataset, controls: Sequence[RunRecord] = (), **options: Any
+    checkpoint: Checkpoint, data: Dataset, controls: Sequence[RunRecord] = (), *, batch_size: int = 128, **options: Any
 ) -> Report:
     """Audit a trained run on its whole test set, with the credit that trained it.
 
@@ -30,7 +30,7 @@ def audit_checkpoint(
     control = tuple(record.accuracy for record in frozen_twins(spec, sound)) or None
     report = audit(
         checkpoint.network,
-        _images(checkpoint, data),
+        _images(checkpoint, data, batch_size),
         **{
             "name": spec.title,
             "control_accuracy": control,
@@ -50,7 +50,7 @@ def _untrained(checkpoint: Checkpoint, spec: RunSpec, data: Dataset) -> StagedNe
     return checkpoint.rule.prepare(make_network(spec, data).to(device), checkpoint.example)
 
 
-def _images(checkpoint: Checkpoint, data: Dataset, size: int = 128) -> Iterator[Batch]:
+def _images(checkpoint: Checkpoint, data: Dataset, size: int) -> Iterator[Batch]:
     """The test set, batch by batch, on the checkpoint's device."""
     device = next(checkpoint.network.parameters()).device
     return (Batch(inputs.to(device), labels.to(device)) for inputs, labels in data.test_batches(size))

@@ -10,10 +10,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from creditscope.batch import Batch
-from creditscope.checkpoint import RECORD, Checkpoint, load_weights, read_tensors, restored
+from creditscope.checkpoint import RECORD, Checkpoint, read_tensors, restored
 from creditscope.datasets import datasets
 from creditscope.datasets.tensors import Dataset
-from creditscope.errors import BadFile
+from creditscope.errors import BadFile, InvalidInput
 from creditscope.methods import methods
 from creditscope.methods.rule import CreditRule
 from creditscope.methods.wrappers import wrapped
@@ -23,6 +23,7 @@ from creditscope.plugins import load_plugin
 from creditscope.records import HistoryRow, RunRecord
 from creditscope.study.spec import RunSpec
 from creditscope.training import Recipe, fit, run_generator
+from creditscope.weights import load_weights
 
 
 def load_plugins(spec: RunSpec) -> None:
@@ -88,6 +89,8 @@ def train(
 
 def read_spec(record: RunRecord, source: str) -> RunSpec:
     """The spec inside a record."""
+    if not record.spec:
+        raise BadFile(f"{source} has no spec.\nThe network cannot be rebuilt from it. Train the run again.")
     try:
         return RunSpec.model_validate(record.spec)
     except ValidationError as error:
@@ -104,6 +107,12 @@ def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "
     spec = read_spec(record, str(folder / RECORD))
     load_plugins(spec)
     data, rule, parts = load_data(spec, data_folder), make_rule(spec), read_tensors(folder)
+    if record.data_checksum and record.data_checksum != data.checksum:
+        raise InvalidInput(
+            f"{folder} was trained on other data than {spec.data} holds here: checksum {record.data_checksum[:16]}, "
+            f"not {data.checksum[:16]}.\nIts accuracy and its gradients would be of another task. Restore the data "
+            "that it was trained on, or train it again."
+        )
     example = Batch(data.prepare(data.train.inputs[:2]), data.train.labels[:2])
     network = rule.prepare(make_network(spec, data), example)
     load_weights(network, parts["network"], str(folder))

@@ -143,7 +143,7 @@ class Store:
         except OSError as error:
             raise BadFile(
                 f"The store {self.folder} cannot be made: {error.strerror}.\n"
-                "No run could be kept. Choose another --store."
+                "No run could be kept. Choose another folder."
             ) from error
 
     def claim(self, key: str) -> Claim | None:
