@@ -89,7 +89,25 @@ def trained_with(book: Book, name: str) -> str:
         for row, spec in firsts.items()
         if words[row] != usual
     }
-    return "; ".join((usual, *others, *_heard(firsts.values())))
+    return "; ".join((usual, *others, *_instead(book, name), *_heard(firsts.values())))
+
+
+def _instead(book: Book, name: str) -> list[str]:
+    """Options of the networks that another budget than the published one changes."""
+    mine, theirs = book.plan(name).values(), Book(book.store, PAPER).plan(name).values()
+    options = sorted({option for spec in mine for option in spec.network_options})
+    found = {option: [_values(specs, option) for specs in (mine, theirs)] for option in options}
+    return [
+        f"{option} = {', '.join(sorted(ours - published))} instead of {', '.join(sorted(published - ours))}"
+        for option, (ours, published) in found.items()
+        if ours - published and published - ours
+    ]
+
+
+def _values(specs: Iterable[RunSpec], option: str) -> set[str]:
+    """The values of a network's option, its default where none was given."""
+    given = (setting(spec, f"network.{option}") for spec in specs)
+    return {str(value) for value in given if value is not None}
 
 
 def _heard(specs: Iterable[RunSpec]) -> list[str]:
