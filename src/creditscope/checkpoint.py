@@ -17,7 +17,7 @@ from creditscope.methods.rule import BoundRule, CreditRule, Feedback
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records import RunRecord
 from creditscope.trace import CreditSource, NoCredit
-from creditscope.weights import load_weights
+from creditscope.weights import PARTS, load_weights
 
 WEIGHTS, RECORD = "weights.safetensors", "record.json"
 
@@ -79,7 +79,7 @@ def read_tensors(folder: Path | str) -> dict[str, dict[str, Tensor]]:
         raise BadFile(
             f"{path} cannot be read: {error}.\nThere are no weights to audit. Train the run again."
         ) from error
-    parts: dict[str, dict[str, Tensor]] = {"network": {}, "feedback": {}, "auxiliary": {}}
+    parts: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
     for name, tensor in tensors.items():
         part, _, rest = name.partition(".")
         parts.setdefault(part, {})[rest] = tensor

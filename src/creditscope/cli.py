@@ -73,8 +73,7 @@ def _interruptible(function: Command) -> Command:
         try:
             return function(*args, **kwargs)
         except KeyboardInterrupt:
-            _complain("Interrupted. Nothing was left half-written.")
-            return INTERRUPTED
+            return _interrupted()
 
     return command
 
@@ -87,8 +86,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         )
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
-        _complain("Interrupted. Nothing was left half-written.")
-        return INTERRUPTED
+        return _interrupted()
     except CreditscopeError as error:
         _complain(f"Error: {error}")
         return BAD_INPUT
@@ -109,6 +107,11 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         _never_fail_on_a_sign(stream)
     sys.exit(run())
+
+
+def _interrupted() -> int:
+    _complain("Interrupted. Nothing was left half-written.")
+    return INTERRUPTED
 
 
 def _complain(message: str) -> None:

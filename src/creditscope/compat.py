@@ -26,7 +26,7 @@ from creditscope.diagnostics import diagnostics, examine
 from creditscope.errors import InvalidInput
 from creditscope.evidence import Evidence
 from creditscope.incoming import checked_accuracies
-from creditscope.verdict import Finding, Measurement, Missing, Status, judge, profile
+from creditscope.verdict import Finding, Measurement, Missing, judge, profile
 
 __all__ = [
     "DiagnosticReport",
@@ -43,7 +43,6 @@ THREE = replace(  # the published protocol does not ask what made the reference 
     profile("three"),
     modes=tuple(replace(mode, requires=dict.fromkeys(mode.requires, "")) for mode in profile("three").modes),
 )
-KNOWN = {Status.FIRES: True, Status.PASS: False}  # anything else is neither
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +168,7 @@ class FAProtocol:
         values = {code: findings[code].value for code in limits} | {"D2": seen.gradient_norms[-1]}
         names = {"D1": "D1_scale_growth", "D2": "D2_ref_validity", "D3": "D3_depth_utility"}
         answers = {
-            name: {"value": values[code], "threshold": limits[code], "fires": KNOWN.get(findings[code].status)}
+            name: {"value": values[code], "threshold": limits[code], "fires": findings[code].status.fired}
             for code, name in names.items()
         }
         return {"verdict": str(judge(THREE, findings)), "diagnostics": answers}

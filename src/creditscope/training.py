@@ -234,7 +234,7 @@ def _begin(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Reci
     if recipe.random_labels:
         drawn = torch.randint(data.classes, data.train.labels.shape, generator=generator)
         data = replace(data, train=Batch(data.train.inputs, drawn.to(data.train.labels.device)))
-    example = Batch(data.prepare(data.train.inputs[:2]), data.train.labels[:2])
+    example = data.example
     network = rule.prepare(network, example)
     feedback = rule.feedback(network, example, generator).to(example.labels.device)
     optimiser = torch.optim.AdamW(

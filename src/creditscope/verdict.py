@@ -21,6 +21,11 @@ class Status(StrEnum):
     UNDEFINED = "undefined"  # NaN, 0/0
     SKIPPED = "skipped"  # the evidence is missing
 
+    @property
+    def fired(self) -> bool | None:
+        """True where it fires, False where it passes, None where it says neither."""
+        return {Status.FIRES: True, Status.PASS: False}.get(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:

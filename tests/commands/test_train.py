@@ -170,21 +170,18 @@ def test_a_run_that_diverged_says_so_each_time(tmp_path: Path, capsys: pytest.Ca
         assert "diverged in epoch" in capsys.readouterr().out
 
 
-def test_other_data_than_the_run_was_trained_on_are_refused(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ({"data_checksum": "0" * 64}, "was trained on other data than mnist1d holds here"),
+        ({"spec": {}}, "has no spec"),  # which is no default run
+    ],
+)
+def test_a_record_that_belongs_to_something_else_is_refused(
+    field: dict[str, object], said: str, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(trained, tmp_path / "run")
     record = RunRecord.from_json(tmp_path / "run" / "record.json")
-    record.model_copy(update={"data_checksum": "0" * 64}).to_json(tmp_path / "run" / "record.json")
+    record.model_copy(update=field).to_json(tmp_path / "run" / "record.json")
     assert run(["audit", str(tmp_path / "run")]) == 2
-    assert "was trained on other data than mnist1d holds here" in capsys.readouterr().err
-
-
-def test_a_record_without_a_spec_is_no_default_run(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(trained, tmp_path / "run")
-    record = RunRecord.from_json(tmp_path / "run" / "record.json")
-    record.model_copy(update={"spec": {}}).to_json(tmp_path / "run" / "record.json")
-    assert run(["audit", str(tmp_path / "run")]) == 2
-    assert "has no spec" in capsys.readouterr().err
+    assert said in capsys.readouterr().err

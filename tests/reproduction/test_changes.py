@@ -9,7 +9,7 @@ from tests.reproduction.made import line, sheet
 
 from creditscope.errors import BadFile
 from creditscope.intervals import t_interval
-from creditscope.reproduction.changes import Change, Compared, changes, read_sheet, told
+from creditscope.reproduction.changes import Change, Changes, changes, read_sheet, told
 
 KEYS = ("a" * 16, "b" * 16, "c" * 16)
 VALUES = (0.300, 0.305, 0.310)
@@ -28,18 +28,18 @@ def moved(before, now, kind="share") -> Change:
 
 
 def in_words(change: Change, same: int = 2) -> str:
-    return told(Compared(same, 0, (change,)))
+    return told(Changes(same, 0, (change,)))
 
 
 def test_the_same_numbers_are_the_same_to_the_last_bit():
     found = changes(*tables(VALUES, VALUES))
-    assert found == Compared(3, 0, ())
+    assert found == Changes(3, 0, ())
     assert told(found) == "The 3 numbers of the table before are the same, to the last bit."
     assert moved(VALUES, (math.nextafter(0.3, 1), *VALUES[1:])).key == KEYS[0]
 
 
 def test_a_number_that_is_none_is_the_same_as_itself():
-    assert changes(*tables((math.nan, math.inf), (math.nan, math.inf))) == Compared(2, 0, ())
+    assert changes(*tables((math.nan, math.inf), (math.nan, math.inf))) == Changes(2, 0, ())
 
 
 @pytest.mark.parametrize(("end", "beyond"), [(0, -1e-6), (1, 1e-6)])
@@ -89,10 +89,10 @@ def test_a_move_that_six_digits_do_not_show_is_told_by_its_size():
 
 def test_what_the_table_before_does_not_have_is_counted_as_new_and_never_as_the_same():
     before, now = tables(VALUES[:2], VALUES)
-    assert changes(before, now) == Compared(2, 1, ())
+    assert changes(before, now) == Changes(2, 1, ())
     assert told(changes(before, now)).endswith("are the same, to the last bit. Not in it: 1.")
-    assert changes(before, sheet(line(row="fa", values=VALUES, keys=KEYS))) == Compared(0, 3, ())
-    assert told(Compared(0, 3, ())) == ""
+    assert changes(before, sheet(line(row="fa", values=VALUES, keys=KEYS))) == Changes(0, 3, ())
+    assert told(Changes(0, 3, ())) == ""
 
 
 def test_a_number_or_a_word_made_of_several_runs_is_compared_as_a_whole():
@@ -103,7 +103,7 @@ def test_a_number_or_a_word_made_of_several_runs_is_compared_as_a_whole():
     before, now = (sheet(line(texts=(word,), keys=KEYS)) for word in ("dfa", "nobody"))
     assert changes(before, now).moved
     other = sheet(line(texts=("dfa",), keys=KEYS[:2]))
-    assert changes(before, other) == Compared(0, 1, ())  # of other runs
+    assert changes(before, other) == Changes(0, 1, ())  # of other runs
 
 
 def test_flags_are_compared_seed_by_seed():

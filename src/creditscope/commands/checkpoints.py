@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,7 @@ def audit_folder(
     controls = [] if options.get("control_accuracy") else frozen_controls(folder, spec)
     given = {name: value for name, value in options.items() if value not in (None, "", [], {})}
     if not controls and not options.get("control_accuracy"):
-        remarks = (given.get("notes", ""), _diverged_twin(folder, spec))
+        remarks = (given.get("notes", ""), _unused_twin(folder, spec))
         given["notes"] = "; ".join(remark for remark in remarks if remark)
     return audit_checkpoint(checkpoint, data, controls, **given)
 
@@ -54,32 +55,34 @@ def frozen_controls(folder: Path, spec: RunSpec) -> list[RunRecord]:
     """The frozen twin's record: in the run's own folder `controls`, else among the sibling folders."""
     if spec.control != "none":
         return []
-    from creditscope.records import RunRecord
-
-    own = sorted((folder / "controls").glob("*/record.json"))
-    for path in own:
-        RunRecord.from_json(path)  # a damaged one in the run's own folder is refused, not passed over
-    siblings = sorted(folder.resolve().parent.glob("*/record.json"))
-    for paths in (own, siblings):
-        found = [record for path in paths if (record := _twin(path, spec)) is not None]
+    wanted = spec.twin("frozen").key
+    for records in (_own_controls(folder), _beside(folder)):
+        found = [record for record in records if record.key == wanted and record.diverged is None]
         if found:
             return found[:1]
     return []
 
 
-def _twin(path: Path, spec: RunSpec) -> RunRecord | None:
-    """The record, if it is this run with frozen blocks; a file that is no record is passed over."""
+def _own_controls(folder: Path) -> Iterator[RunRecord]:
+    """The records in the run's own folder `controls`; a damaged one is refused."""
     from creditscope.records import RunRecord
 
-    try:
-        record = RunRecord.from_json(path)
-    except BadFile:
-        return None
-    return record if record.key == spec.twin("frozen").key and record.diverged is None else None
+    yield from map(RunRecord.from_json, sorted((folder / "controls").glob("*/record.json")))
 
 
-def _diverged_twin(folder: Path, spec: RunSpec) -> str:
-    """A remark where the run's own frozen twin is there and diverged; empty otherwise."""
+def _beside(folder: Path) -> Iterator[RunRecord]:
+    """The records in the sibling folders; a file that is no record is passed over."""
+    from creditscope.records import RunRecord
+
+    for path in sorted(folder.resolve().parent.glob("*/record.json")):
+        try:
+            yield RunRecord.from_json(path)
+        except BadFile:
+            continue
+
+
+def _unused_twin(folder: Path, spec: RunSpec) -> str:
+    """Why the run's own `controls/frozen`, if it is there, was not compared with; empty if it is not."""
     from creditscope.records import RunRecord
 
     path = folder / "controls" / "frozen" / "record.json"

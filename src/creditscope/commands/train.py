@@ -96,11 +96,13 @@ def train(
         ) from error
     import torch
 
+    from creditscope.study.running import check
+
     if threads is not None:
         torch.set_num_threads(threads)
     place = str(words.device(device))
     for one in (spec, *twins):
-        _check(one, data_dir)
+        check(one, data_folder=data_dir)
     sound = _run(spec, out, data_dir, place)
     for name, twin in zip(names, twins, strict=True):
         _run(twin, out / "controls" / name, data_dir, place)
@@ -117,18 +119,6 @@ def _named(controls: str, control: str) -> list[str]:
             "The same run would be trained twice. Name frozen, shallow or ladder-K, beside --control none."
         )
     return names
-
-
-def _check(spec: RunSpec, data_folder: Path | None) -> None:
-    """Refuse what cannot be trained, a rung that the ladder does not have for one, before anything is."""
-    from creditscope.batch import Batch
-    from creditscope.study.running import load_data, load_plugins, make_network, make_rule
-
-    spec.resolved()
-    load_plugins(spec)
-    data, rule = load_data(spec, data_folder), make_rule(spec)
-    example = Batch(data.prepare(data.train.inputs[:2]), data.train.labels[:2])
-    rule.scope(rule.prepare(make_network(spec, data), example))
 
 
 def _run(spec: RunSpec, folder: Path, data_folder: Path | None, device: str) -> bool:

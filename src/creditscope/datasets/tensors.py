@@ -59,6 +59,11 @@ class Dataset:
             digest.update(tensor.cpu().contiguous().view(-1).numpy().data)
         return digest.hexdigest()
 
+    @property
+    def example(self) -> Batch:
+        """Two training samples, prepared: what a rule sees before it draws its feedback."""
+        return Batch(self.prepare(self.train.inputs[:2]), self.train.labels[:2])
+
     def to(self, device: torch.device | str) -> Dataset:
         """The same data on another device."""
         return replace(self, train=_move(self.train, device), test=_move(self.test, device))

@@ -33,7 +33,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Changes:
     """Numbers that are the same to the last bit, numbers that were not there before, and those that moved."""
 
     same: int
@@ -54,7 +54,7 @@ def read_sheet(path: Path) -> Sheet | None:
         ) from error
 
 
-def changes(before: Sheet, now: Sheet) -> Compared:
+def changes(before: Sheet, now: Sheet) -> Changes:
     """Every number of a table against the same number of the same runs in the one before."""
     known = {(line.row, line.quantity): line for line in before.lines}
     same, new, moved = 0, 0, []
@@ -68,7 +68,7 @@ def changes(before: Sheet, now: Sheet) -> Compared:
                 same += 1
             else:
                 moved.append(Change(line.row, line.heading, key, earlier[key], value, _inside(value, old)))
-    return Compared(same, new, tuple(moved))
+    return Changes(same, new, tuple(moved))
 
 
 def numbers(line: Line) -> dict[str, Number]:
@@ -93,7 +93,7 @@ def _inside(value: Number, old: Line) -> bool | None:
     return low <= found[0] <= high
 
 
-def told(found: Compared) -> str:
+def told(found: Changes) -> str:
     """In words, one line for every number that moved; nothing if there was nothing before."""
     count = found.same + len(found.moved)
     if not count:

@@ -18,7 +18,7 @@ from creditscope.reproduction.quantities import (
     RHO_ABSOLUTE_BP,
 )
 from creditscope.reproduction.statements import SEEDS
-from creditscope.verdict import Measurement, Status
+from creditscope.verdict import Measurement
 
 CLOSE = 2.0  # points: what seeds of one method differ by
 FURTHER = 10.0  # times as large
@@ -27,8 +27,7 @@ SOUND = 0.9  # the gradient's own ρ where nothing is lost is 1
 
 def exploded(record: RunRecord) -> bool | None:
     """Whether D1 fires at the end of a run."""
-    found = diagnostics["D1"].limit.judge(Measurement(GROWTH.read(record)))
-    return {Status.FIRES: True, Status.PASS: False}.get(found)
+    return diagnostics["D1"].limit.judge(Measurement(GROWTH.read(record))).fired
 
 
 def normalisation_explodes(book: Book) -> Answer:

@@ -52,7 +52,7 @@ def aggregation(record: RunRecord) -> Finding | None:
 def carried_by_one(record: RunRecord) -> bool | None:
     """Whether D5 fires; None where it says neither."""
     found = aggregation(record)
-    return None if found is None else {Status.FIRES: True, Status.PASS: False}.get(found.status)
+    return None if found is None else found.status.fired
 
 
 def carried_by_layer_zero(record: RunRecord) -> bool | None:

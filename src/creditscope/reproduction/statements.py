@@ -30,8 +30,7 @@ def _seeds(book: Book, study: str, where: Where) -> Sequence[SeedRow]:
 
 def fires(seed: SeedRow, code: str) -> bool | None:
     """Whether a diagnostic fires on a seed; None where it says neither."""
-    status = seed.findings[code].status if code in seed.findings else Status.SKIPPED
-    return {Status.FIRES: True, Status.PASS: False}.get(status)
+    return seed.findings[code].status.fired if code in seed.findings else None
 
 
 def bp_is_silent(book: Book) -> Answer:

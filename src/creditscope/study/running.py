@@ -87,6 +87,14 @@ def train(
     return Checkpoint(checkpoint.network, rule, checkpoint.feedback, record, checkpoint.example)
 
 
+def check(spec: RunSpec, *, data_folder: Path | None = None) -> None:
+    """Refuse what cannot be trained, a rung that the ladder does not have for one, before anything is."""
+    spec.resolved()
+    load_plugins(spec)
+    data, rule = load_data(spec, data_folder), make_rule(spec)
+    rule.scope(rule.prepare(make_network(spec, data), data.example))
+
+
 def read_spec(record: RunRecord, source: str) -> RunSpec:
     """The spec inside a record."""
     if not record.spec:
@@ -113,7 +121,7 @@ def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "
             f"not {data.checksum[:16]}.\nIts accuracy and its gradients would be of another task. Restore the data "
             "that it was trained on, or train it again."
         )
-    example = Batch(data.prepare(data.train.inputs[:2]), data.train.labels[:2])
+    example = data.example
     network = rule.prepare(make_network(spec, data), example)
     load_weights(network, parts["network"], str(folder))
     feedback, missing = restored(rule.feedback(network, example, run_generator(spec.seed)), parts, str(folder))
