@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.reproduction.made import EXPLODED, HEALTHY, book, run
+from tests.reproduction.made import EXPLODED, HEALTHY, book, epoch, run
 from tests.reproduction.test_statements import LAYER_0, answer, only
 
 from creditscope.records import RunRecord
@@ -190,6 +190,52 @@ def fa(*inexact):
 )
 def test_fas_deep_alignment_is_mostly_its_exact_layer(make, standing):
     assert answer(findings.exact_layer_carries_fa, make, "main_audit") == standing
+
+
+PUBLISHED_D2 = tuple(8 * one for one in (1.4e-6, 3e-7, 1.3e-7, 7e-8, 4e-8))  # at N = 128
+PUBLISHED_H = (1616.0, 9768.0, 14510.0)
+D1_AFTER = 9
+
+
+def growing(faster=(8.0, 1.0, 0.125), absent=()):
+    """Runs at three learning rates whose streams are so many times as large as the published ones."""
+    by_rate = dict(zip((1e-3, 5e-4, 2.5e-4), faster, strict=True))
+
+    def make(spec: RunSpec) -> RunRecord | None:
+        if (spec.learning_rate, spec.random_labels, spec.seed) in absent:
+            return None
+        times = by_rate[spec.learning_rate]
+        first = D1_AFTER - math.log(times)  # the first epoch after which D1 fires
+        history = [
+            epoch(
+                number,
+                d1=(60.0 if number >= first else 2.0) + 0 * times,  # NaN where it is not known
+                d2=PUBLISHED_D2[min(number, 5) - 1] / times,
+                hidden_norms=(9.0, 9.0, 9.0, 9.0, PUBLISHED_H[min(number, 3) - 1] * times),
+            )
+            for number in range(1, 13)
+        ]
+        return run(spec, history=history)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("make", "standing"),
+    [
+        (growing(), "holds"),
+        (growing((1.0, 8.0, 0.125)), "fails"),
+        (growing((8.0, 0.125, 1.0)), "fails"),
+        (growing((2.0, 2.0, 2.0)), "fails"),  # as near as the others is not nearest
+        (growing((8.0, 1.0, math.exp(-9))), "holds"),  # whose D1 does not fire at all
+        (growing((8.0, math.nan, 0.125)), "undecided"),
+        (growing(absent={(5e-4, True, 42)}), "undecided"),
+        (growing(absent={(1e-3, False, 123)}), "undecided"),
+        (lambda spec: None, "undecided"),
+    ],
+)
+def test_half_the_learning_rate_comes_nearest(make, standing):
+    assert answer(findings.half_the_rate_comes_nearest, make, "learning_rate") == standing
 
 
 @pytest.mark.parametrize("claim", findings.FINDINGS, ids=lambda claim: claim.experiment + ": " + claim.statement)

@@ -28,7 +28,7 @@ def rows(text: str) -> dict[str, str]:
 
 def test_every_experiment_has_a_line_with_state_runs_and_time(store):
     found = rows(listing(Book(store), 140, 2))
-    assert len(found) == 17
+    assert len(found) == 18
     assert "3/3" in found["fresh_feedback"]
     assert found["fresh_feedback"].rstrip().endswith("done")
     assert "partly" in found["penalty"]  # which shares the penalised runs

@@ -1,13 +1,16 @@
-"""What did we find that the published audit does not say?  Six sentences, each answered from our records."""
+"""What did we find that the published audit does not say?  Seven sentences, each answered from our records."""
 
 from __future__ import annotations
 
 import math
+from fnmatch import fnmatchcase
 
+from creditscope.aggregation import mean
 from creditscope.diagnostics import diagnostics
 from creditscope.records import RunRecord
 from creditscope.reproduction.book import Book, Found
 from creditscope.reproduction.claims import Answer, Case, Claim, all_of, together
+from creditscope.reproduction.experiments.learning_rate import RATES, at_rate
 from creditscope.reproduction.profiles import carried, carried_by_layer_zero, carried_by_one, early, lengths
 from creditscope.reproduction.quantities import (
     DEEP_GAMMA,
@@ -17,11 +20,13 @@ from creditscope.reproduction.quantities import (
     RHO_ABSOLUTE,
     RHO_ABSOLUTE_BP,
 )
+from creditscope.reproduction.sheet import Line
 from creditscope.reproduction.statements import SEEDS
 from creditscope.verdict import Measurement
 
 CLOSE = 2.0  # points: what seeds of one method differ by
 FURTHER = 10.0  # times as large
+HALF = RATES[1]
 SOUND = 0.9  # the gradient's own ρ where nothing is lost is 1
 
 
@@ -132,6 +137,39 @@ def exact_layer_carries_fa(book: Book) -> Answer:
     return together(cases, len(found.specs))
 
 
+EARLY = (  # what is compared, the names of its quantities, and the unit of its differences
+    ("‖g_L‖ after epochs 1 to 5", "g_L_*", "decades"),
+    ("first epoch of D1", "first_D1", "epochs"),
+    ("first epoch of D2 at N = 1,024", "first_D2_*", "epochs"),
+    ("‖h_L‖ after epochs 1 to 3 with random labels", "h_L_*", "decades"),
+)
+
+
+def half_the_rate_comes_nearest(book: Book) -> Answer:
+    """Of three learning rates half the stated one lies nearest to DFA's published first epochs, in every group."""
+    tables = {rate: list(at_rate(book, rate)) for rate in RATES}
+    cases = []
+    for what, pattern, unit in EARLY:
+        groups = {rate: [one for one in table if fnmatchcase(one.quantity, pattern)] for rate, table in tables.items()}
+        if not all(one.values for group in groups.values() for one in group):
+            continue
+        apart = {rate: mean([_apart(one) for one in group]) for rate, group in groups.items()}
+        others = min(distance for rate, distance in apart.items() if rate != HALF)
+        absent = any(one.missing for group in groups.values() for one in group)
+        known = not absent and not any(map(math.isnan, apart.values()))
+        said = ", ".join(f"{distance:.2g} at {rate:g}" for rate, distance in apart.items())
+        keys = tuple(dict.fromkeys(key for group in groups.values() for one in group for key in one.keys))
+        cases.append(Case(f"{what}, {unit} apart: {said}", apart[HALF] < others if known else None, keys))
+    return together(cases, len(EARLY))
+
+
+def _apart(line: Line) -> float:
+    """How far ours lies from the published figure; infinitely where an event did not come."""
+    if line.difference is None:
+        return math.inf if math.inf in line.values else math.nan
+    return abs(line.difference)
+
+
 FINDINGS = (
     Claim(
         "Normalising the credit of each sample is what makes the stream explode",
@@ -153,4 +191,9 @@ FINDINGS = (
         published_rho_is_attenuated,
     ),
     Claim("FA's deep Γ is mostly its one exact layer", "main_audit", exact_layer_carries_fa),
+    Claim(
+        "Half the stated learning rate comes nearest to DFA's published first epochs",
+        "learning_rate",
+        half_the_rate_comes_nearest,
+    ),
 )

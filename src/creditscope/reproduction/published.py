@@ -11,6 +11,7 @@ from pydantic import Field
 from creditscope.records import Record
 
 USUAL = 128  # the batch size of most published gradient norms
+LARGER = 1024  # and of the others
 
 
 class Figure(Record):

@@ -10,6 +10,7 @@ from creditscope.aggregation import mean
 from creditscope.diagnostics import diagnostics
 from creditscope.records import HistoryRow, RunRecord
 from creditscope.reproduction.comparison import Kind
+from creditscope.reproduction.published import LARGER, USUAL
 from creditscope.verdict import Measurement, Status
 
 
@@ -131,6 +132,12 @@ BLOCK_DRIFT = Quantity("block_drift", "drift of the blocks' weights", "scale", _
 EMBED_DRIFT = Quantity("embed_drift", "drift of the embedding's weights", "scale", _layer("weight_drift", 0))
 FIRST_D1 = Quantity("first_D1", "first epoch of D1", "epoch", _first("D1", lambda row: row.d1))
 FIRST_D2 = Quantity("first_D2", "first epoch of D2", "epoch", _first("D2", lambda row: row.d2))
+FIRST_D2_LARGER = Quantity(
+    f"first_D2_{LARGER}",
+    f"first epoch of D2 at N = {LARGER:,}",
+    "epoch",
+    _first("D2", lambda row: row.d2 * USUAL / LARGER),
+)
 
 
 def gamma(layer: int) -> Quantity:

@@ -327,3 +327,29 @@ def test_dfa_stands_in_the_main_audit_for_both_states_that_a_block_may_hear():
     assert len(keys["input"]) == len(keys["output"]) == 3
     assert not keys["input"] & keys["output"]
     assert found["dfa, index input", "gamma_4"].values == (0.0,) * 3
+
+
+# --- when, and how fast ---
+
+
+def test_d2_at_the_larger_batch_is_held_against_what_was_logged_there():
+    """At N = 1,024 the batch-mean gradient is 8 times smaller, so D2 fires earlier than at N = 128."""
+    falling = [epoch(number, d2=d2) for number, d2 in enumerate((1e-5, 2e-6, 9e-7, 7e-7, 2e-7, 9e-8), 1)]
+    found = lines("temporal", lambda spec: run(spec, history=falling))
+    row = "resmlp, dfa, index input"
+    assert (found[row, "first_D2"].values, found[row, "first_D2"].outcome) == ((6.0,) * 3, "not published")
+    assert (found[row, "first_D2_1024"].values, found[row, "first_D2_1024"].outcome) == ((4.0,) * 3, "agrees")
+    assert ("resmlp, bp", "first_D2_1024") not in found
+
+
+def test_every_learning_rate_stands_beside_what_other_experiments_published():
+    found = lines("learning_rate", lambda spec: run(spec, history=[epoch(1, d2=1.12e-5)]))
+    assert {row for row, _ in found} == {
+        f"rate {rate}{labels}" for rate in ("0.001", "0.0005", "0.00025") for labels in ("", ", random labels")
+    }
+    assert all(line.published is not None for line in found.values())
+    assert found["rate 0.0005", "g_L_1"].outcome == "agrees"
+    assert len(found["rate 0.0005", "g_L_1"].keys) == 3
+    (key,) = found["rate 0.0005, random labels", "h_L_1"].keys
+    spec = planned("learning_rate")[key]
+    assert (spec.random_labels, spec.learning_rate, spec.method_options) == (True, 5e-4, {"index": "input"})
