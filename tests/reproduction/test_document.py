@@ -66,7 +66,8 @@ def test_findings_that_do_not_hold_are_called_not_confirmed():
 
 def test_what_differs_is_listed_with_its_reason_and_nothing_else_is():
     (_, _, listed) = PAGES["published form"].partition("## What differs")
-    differing = [line for one in sheets(BOOKS["published form"]) for line in one.lines if line.outcome == "differs"]
+    own = [one for one in sheets(BOOKS["published form"]) if one.experiment != "learning_rate"]
+    differing = [line for one in own for line in one.lines if line.outcome == "differs"]
     assert differing
     assert listed.count("\n| [") == len(differing)
     assert "Nothing that was run differs." in PAGES["nothing"]
@@ -119,3 +120,11 @@ def test_drift_is_named_though_the_verdicts_only_advise_of_it():
     told = "- Flag (c), drift, which the verdicts above only advise of: state\\_bridge on 42, 123, 456."
     assert told in document(book(drifting, "main_audit"))
     assert "Flag (c)" not in PAGES["published form"]
+
+
+def test_rates_that_are_only_tried_are_not_listed_as_differences():
+    """Their figures are those of other experiments, which list what differs at the stated rate."""
+    made = book(lambda spec: run(spec, 0.9), "learning_rate")
+    assert any(line.outcome == "differs" for one in sheets(made) if one.stem == "learning_rate" for line in one.lines)
+    _, _, differences = document(made).partition("## What differs")
+    assert "[learning" not in differences

@@ -203,6 +203,7 @@ def _differences(tables: Sequence[Sheet]) -> str:
             links((*line.keys, *line.twins), RECORDS),
         )
         for one in tables
+        if one.experiment in published().figures  # else its figures are those of other experiments
         for line in one.lines
         if line.outcome is Outcome.DIFFERS
     ]
