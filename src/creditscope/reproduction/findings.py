@@ -157,10 +157,15 @@ def half_the_rate_comes_nearest(book: Book) -> Answer:
         others = min(distance for rate, distance in apart.items() if rate != HALF)
         absent = any(one.missing for group in groups.values() for one in group)
         known = not absent and not any(map(math.isnan, apart.values()))
-        said = ", ".join(f"{distance:.2g} at {rate:g}" for rate, distance in apart.items())
+        said = ", ".join(f"{_told(distance)} at {rate:g}" for rate, distance in apart.items())
         keys = tuple(dict.fromkeys(key for group in groups.values() for one in group for key in one.keys))
         cases.append(Case(f"{what}, {unit} apart: {said}", apart[HALF] < others if known else None, keys))
     return together(cases, len(EARLY))
+
+
+def _told(distance: float) -> str:
+    """A distance in words."""
+    return "not on every seed" if math.isinf(distance) else f"{distance:.2g}"
 
 
 def _apart(line: Line) -> float:
