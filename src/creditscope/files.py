@@ -30,6 +30,16 @@ def whole(path: Path | str) -> Iterator[Path]:
             part.unlink()
 
 
+def check_folder(path: Path) -> None:
+    """Refuse a place where no folder can be, before anything is written or run."""
+    there = next(one for one in (path, *path.parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise BadFile(
+            f"{path} cannot be written: {there} is no folder that can be written to.\n"
+            "Nothing was run or written. Choose another place."
+        )
+
+
 def write_text(path: Path | str, text: str) -> Path:
     """Write a text file whole."""
     with whole(path) as part:

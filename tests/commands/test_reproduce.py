@@ -59,7 +59,7 @@ class Workers:
 
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
-    """Two made experiments in the place of the seventeen: one on data of the package, one on data that is not there."""
+    """Two made experiments in the place of the published: one on data of the package, one on data that is not there."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CREDITSCOPE_OFFLINE", "1")
     declared = {"far": "cifar100", "tiny": "mnist1d"}
@@ -95,6 +95,27 @@ def test_an_experiment_is_run_and_its_table_printed_and_written(tiny, creditscop
     assert "wrote results/tables/tiny.md" in done.out
     assert all(Path(name).exists() for name in WRITTEN)
     assert "32.0 % ± 1.0 (3 seeds)" in Path(WRITTEN[0]).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("option", ["--out", "--records"])
+def test_a_place_where_no_folder_can_be_is_refused_before_anything_is_run(tiny, creditscope, option):
+    Path("file.md").write_text("mine")
+    before = sorted(Path().rglob("*"))
+    done = creditscope("reproduce", "tiny", option, "file.md")
+    assert done.code == 2
+    assert "file.md cannot be written: file.md is no folder" in done.err
+    assert (tiny.made, sorted(Path().rglob("*"))) == ([], before)
+
+
+def test_a_table_without_any_run_says_where_records_are_looked_for(tiny, creditscope):
+    assert "No run of it has a record here." in creditscope("reproduce", "tiny", "--tables-only").out
+    assert creditscope("reproduce", "tiny").code == 0
+    assert "No run" not in creditscope("reproduce", "tiny", "--tables-only").out
+
+
+def test_one_experiment_can_be_listed(tiny, creditscope):
+    done = creditscope("reproduce", "tiny", "--list")
+    assert (done.code, "0/6" in done.out, "far" in done.out) == (0, True, False)
 
 
 def test_every_link_of_the_table_leads_to_a_record(tiny, creditscope):

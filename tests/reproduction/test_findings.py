@@ -8,7 +8,7 @@ import pytest
 from tests.reproduction.made import EXPLODED, HEALTHY, book, epoch, run
 from tests.reproduction.test_statements import LAYER_0, answer, only
 
-from creditscope.records import RunRecord
+from creditscope.records import HistoryRow, RunRecord
 from creditscope.reproduction import findings
 from creditscope.study.spec import RunSpec
 from creditscope.verdict import Measurement
@@ -194,48 +194,66 @@ def test_fas_deep_alignment_is_mostly_its_exact_layer(make, standing):
 
 PUBLISHED_D2 = tuple(8 * one for one in (1.4e-6, 3e-7, 1.3e-7, 7e-8, 4e-8))  # at N = 128
 PUBLISHED_H = (1616.0, 9768.0, 14510.0)
-D1_AFTER = 9
+D1_AFTER, D2_AFTER = 9, 4
+HALF = (8.0, 1.0, 0.125)  # how much faster the stream grows at the three rates: as published at the second
+WHOLE = (1.0, 8.0, 0.125)  # as published at the first
 
 
-def growing(faster=(8.0, 1.0, 0.125), absent=()):
-    """Runs at three learning rates whose streams are so many times as large as the published ones."""
-    by_rate = dict(zip((1e-3, 5e-4, 2.5e-4), faster, strict=True))
+def growing(faster=HALF, *, g=None, d1=None, d2=None, h=None, before=0.0077, absent=()):
+    """Runs at three learning rates, by so many times faster than published; a measure may have factors of its own."""
+
+    def at(rate: float, own) -> float:
+        return dict(zip((1e-3, 5e-4, 2.5e-4), own or faster, strict=True))[rate]
 
     def make(spec: RunSpec) -> RunRecord | None:
+        if spec.epochs == 0:
+            return None if before is None else run(spec, values={**HEALTHY, "D2": before})
         if (spec.learning_rate, spec.random_labels, spec.seed) in absent:
             return None
-        times = by_rate[spec.learning_rate]
-        first = D1_AFTER - math.log(times)  # the first epoch after which D1 fires
+        rate = spec.learning_rate
+        first_d1 = D1_AFTER - math.log(at(rate, d1))  # the first epoch after which it fires
+        first_d2 = D2_AFTER - math.log(at(rate, d2)) / 2
         history = [
             epoch(
                 number,
-                d1=(60.0 if number >= first else 2.0) + 0 * times,  # NaN where it is not known
-                d2=PUBLISHED_D2[min(number, 5) - 1] / times,
-                hidden_norms=(9.0, 9.0, 9.0, 9.0, PUBLISHED_H[min(number, 3) - 1] * times),
+                d1=60.0 if number >= first_d1 else 2.0,
+                d2=PUBLISHED_D2[number - 1] / at(rate, g) if number <= 5 else 1e-3,
+                hidden_norms=(9.0, 9.0, 9.0, 9.0, PUBLISHED_H[min(number, 3) - 1] * at(rate, h)),
             )
             for number in range(1, 13)
         ]
-        return run(spec, history=history)
+        return run(spec, history=history if d2 is None else [_collapsing(row, first_d2) for row in history])
 
     return make
+
+
+def _collapsing(row: HistoryRow, first: float) -> HistoryRow:
+    """The same epoch of a run whose D2 at N = 1,024 fires from `first` on."""
+    return row.model_copy(update={"d2": 1e-9 if row.epoch + 1 >= first else 1e-3})
 
 
 @pytest.mark.parametrize(
     ("make", "standing"),
     [
         (growing(), "holds"),
-        (growing((1.0, 8.0, 0.125)), "fails"),
+        (growing(WHOLE), "fails"),
         (growing((8.0, 0.125, 1.0)), "fails"),
         (growing((2.0, 2.0, 2.0)), "fails"),  # as near as the others is not nearest
+        (growing(g=WHOLE), "fails"),  # one measure that speaks against it is enough
+        (growing(d1=WHOLE), "fails"),
+        (growing(d2=WHOLE), "fails"),
+        (growing(h=WHOLE), "fails"),
+        (growing(before=0.001), "fails"),  # then the published gradients were of the usual batch
+        (growing(before=None), "undecided"),
         (growing((8.0, 1.0, math.exp(-9))), "holds"),  # whose D1 does not fire at all
-        (growing((8.0, math.nan, 0.125)), "undecided"),
+        (growing(h=(8.0, math.nan, 0.125)), "undecided"),
         (growing(absent={(5e-4, True, 42)}), "undecided"),
         (growing(absent={(1e-3, False, 123)}), "undecided"),
         (lambda spec: None, "undecided"),
     ],
 )
 def test_half_the_learning_rate_comes_nearest(make, standing):
-    assert answer(findings.half_the_rate_comes_nearest, make, "learning_rate") == standing
+    assert answer(findings.half_the_rate_comes_nearest, make, "learning_rate", "random_init") == standing
 
 
 @pytest.mark.parametrize("claim", findings.FINDINGS, ids=lambda claim: claim.experiment + ": " + claim.statement)

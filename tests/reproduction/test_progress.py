@@ -36,6 +36,12 @@ def test_every_experiment_has_a_line_with_state_runs_and_time(store):
     assert "not run" in found["cifar100"]
 
 
+def test_one_experiment_is_listed_alone(store):
+    shown = listing(Book(store), 140, 2, ["fresh_feedback"])
+    assert list(rows(shown)) == ["fresh_feedback"]
+    assert "3 of 3 runs are done" in shown
+
+
 def test_a_run_that_experiments_share_counts_once(store):
     shown = listing(Book(store), 140, 2)
     assert f"3 of {len(EVERYTHING)} runs are done" in shown

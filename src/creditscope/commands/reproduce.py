@@ -16,6 +16,7 @@ import typer
 
 from creditscope.commands import command, say, width
 from creditscope.errors import CreditscopeError, InvalidInput
+from creditscope.files import check_folder
 
 if TYPE_CHECKING:
     from creditscope.reproduction.book import Book
@@ -25,7 +26,7 @@ INTERRUPTED, INCOMPLETE = 130, 1
 Name = Annotated[
     str | None, typer.Argument(metavar="[EXPERIMENT]", help="One of --list; all of them if it is not given.")
 ]
-ListAll = Annotated[bool, typer.Option("--list", help="Every experiment, how far it is, and the time left.")]
+ListAll = Annotated[bool, typer.Option("--list", help="How far the experiments are, and the time left.")]
 Budget = Annotated[str, typer.Option(metavar="NAME", help="laptop fits two cores, paper is as published.")]
 Folder = Annotated[Path, typer.Option("--store", metavar="FOLDER", help="Where runs are kept.")]
 Results = Annotated[
@@ -83,9 +84,11 @@ def reproduce(
     """
     book, wanted = _book(store, results, budget), _wanted(experiment)
     if list_all:
-        return _list(book, workers)
+        return _list(book, workers, wanted)
     complete, several = True, experiment is None
     kept = records or out.parent / "records"
+    for folder in (out, kept):
+        check_folder(folder)
     try:
         for name in wanted:
             if not tables_only:
@@ -99,10 +102,10 @@ def reproduce(
     return 0 if complete else INCOMPLETE
 
 
-def _list(book: Book, workers: int | None) -> int:
+def _list(book: Book, workers: int | None, wanted: list[str]) -> int:
     from creditscope.reproduction.progress import listing
 
-    say(listing(book, width(), workers))
+    say(listing(book, width(), workers, wanted))
     return 0
 
 
@@ -207,6 +210,8 @@ def _write(name: str, book: Book, out: Path, records: Path) -> None:
     write_text(out / f"{made.stem}.json", made.to_json())
     folder = Path(os.path.relpath(records, out)).as_posix()
     say(f"wrote {write_text(out / f'{made.stem}.md', markdown(made, folder))}, and {kept} records to {records}")
+    if not kept:
+        say("No run of it has a record here. The committed ones are found from the clone's folder, or by --results.")
 
 
 def _pages(name: str, book: Book, folder: Path) -> None:

@@ -74,17 +74,22 @@ def missing(where: str, role: str, path: str, there: Sequence[str]) -> UnknownNa
 
 
 def number(value: Any, where: str) -> float | None:
-    """A number, NaN and infinity included, also where they are written as text; None for null."""
+    """A number; NaN and infinity also as text, since JSON has no other way for them; None for null."""
     if value is None:
         return None
+    if isinstance(value, str) and value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
+        return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _finite(value)
+    raise InvalidInput(f"{where} is {shown(value)}, not a number.\nNothing can be judged by it. Name another key.")
+
+
+def _finite(value: int | float) -> float:
+    """As a float; an integer that is too large for one is infinite."""
     try:
-        if isinstance(value, int | float | str) and not isinstance(value, bool):
-            return float(value)
+        return float(value)
     except OverflowError:
         return math.inf
-    except ValueError:
-        pass
-    raise InvalidInput(f"{where} is {shown(value)}, not a number.\nNothing can be judged by it. Name another key.")
 
 
 def norm(value: Any, where: str) -> float | None:

@@ -212,7 +212,7 @@ def _placed(norms: Norms, kind: str, blocks: int | None, where: str) -> Norms:
     beyond = max(norms, default=0)
     if beyond > blocks:
         raise InvalidInput(
-            f"{where}: ‖{kind}_{beyond}‖ is logged, but {blocks} blocks make h_{blocks} the last state.\n"
+            f"{where}: ‖{kind}_{beyond}‖ is logged, but with blocks = {blocks} the last state is h_{blocks}.\n"
             "The bound of D1 and the layer of D2 would be wrong. Give the number of blocks that the network has."
         )
     last, same = norms.get(LAST), norms.get(blocks)

@@ -210,4 +210,5 @@ def _differences(tables: Sequence[Sheet]) -> str:
     if not rows:
         return "Nothing that was run differs."
     heads = ("experiment", "row", "quantity", "ours", "published", "difference", "likeliest reason", "runs")
-    return markdown_table(heads, rows)
+    told = "The rates that learning_rate tries are not listed: their figures are those of the experiments below."
+    return f"{escaped(told)}\n\n{markdown_table(heads, rows)}"

@@ -28,8 +28,9 @@ def caption(sheet: Sheet) -> str:
 def text(sheet: Sheet, width: int) -> str:
     """The table for a terminal."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    longest = max((len(word) for line in sheet.lines for word in line.row.split()), default=0)
     for heading in HEADINGS:
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", min_width=longest if heading == "row" else None)
     last = ""
     for line in sheet.lines:
         row = "" if line.row == last else line.row + _absent(line)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.table import Table
 
@@ -14,18 +16,18 @@ from creditscope.study.state import Pace, duration, learn_pace
 from creditscope.study.store import State
 
 
-def listing(book: Book, width: int, workers: int | None) -> str:
-    """A line for every experiment, then all of them together; a run that two experiments share counts once."""
-    number = workers or cores()
+def listing(book: Book, width: int, workers: int | None, names: Sequence[str] = ()) -> str:
+    """A line for every experiment, or for those named, then together; a run that two of them share counts once."""
+    number, shown = workers or cores(), [one for one in in_order() if not names or one.name in names]
     everything: Plan = {}
-    for one in in_order():
+    for one in shown:
         everything |= book.plan(one.name)
     done = [key for key in everything if book.store.ended(key) is State.DONE]
     pace = learn_pace(everything, book.store, done)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     for heading in ("", "experiment", "question", "runs", "state", "time left"):
         table.add_column(heading, no_wrap=heading != "question")
-    for one in in_order():
+    for one in shown:
         table.add_row(*_row(one, book, pace, number))
     left = _left(everything, book, pace, number)
     head = f"Budget {book.budget}, {number} runs at a time; times go by what finished runs took."

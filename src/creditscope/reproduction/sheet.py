@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from creditscope.records import Record
@@ -10,6 +10,7 @@ from creditscope.reproduction.book import LAPTOP, Book, Found, Where
 from creditscope.reproduction.comparison import Compared, Kind, Outcome, compare, compare_flags
 from creditscope.reproduction.published import Figure, published
 from creditscope.reproduction.quantities import Quantity
+from creditscope.study.spec import RunSpec
 from creditscope.study.tables import SeedRow
 from creditscope.verdict import Finding, Status
 
@@ -72,8 +73,7 @@ def lines(
     """One line for every quantity of the runs with these settings."""
     found = book.find(study or experiment, where)
     stopped, over = _stopped(found), published().epochs(experiment)
-    lengths = {spec.epochs for spec in found.specs.values()}
-    length = next(iter(lengths)) if len(lengths) == 1 else None
+    length = length_of(found.specs.values())
     made = []
     for quantity in quantities:
         values = tuple(quantity.read(record) for record in found.records.values())
@@ -93,6 +93,12 @@ def lines(
             )
         )
     return made
+
+
+def length_of(specs: Iterable[RunSpec]) -> int | None:
+    """For how many epochs runs were trained, where all alike."""
+    lengths = {spec.epochs for spec in specs}
+    return lengths.pop() if len(lengths) == 1 else None
 
 
 def _stopped(found: Found) -> str:
@@ -170,6 +176,7 @@ def computed(
     *,
     against: tuple[str, ...] = (),
     seeds: tuple[int, ...] = (),
+    epochs: int | None = None,
     texts: tuple[str, ...] = (),
     note: str = "",
 ) -> Line:
@@ -188,6 +195,7 @@ def computed(
             "keys": tuple(keys),
             "twins": against,
             "seeds": seeds,
+            "epochs": epochs,
             "texts": texts,
             "note": _joined(made.note, note),
         }

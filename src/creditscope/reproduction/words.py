@@ -29,8 +29,17 @@ def ours(line: Line) -> str:
         return f"{number(centre, line.kind)} ({ends})"
     if line.kind in ("count", "epoch"):
         return ", ".join(number(value, line.kind) for value in line.values)
-    spread = number(stdev(line.values), line.kind, sign=False).removesuffix(" %")
-    return f"{number(fmean(line.values), line.kind)} ± {spread} ({len(line.values)} seeds)"
+    return f"{_with_spread(fmean(line.values), stdev(line.values), line.kind)} ({len(line.values)} seeds)"
+
+
+def _with_spread(centre: float, spread: float, kind: Kind) -> str:
+    """A mean and its spread, the mean to the digits of a spread that the usual ones would round away."""
+    if kind == "share" and 0 < spread < 5e-4:
+        return f"{100 * centre:.2f} % ± {100 * spread:.2f}"
+    if kind in ("cosine", "size") and 1e-6 < spread < 1e-3 <= abs(centre):
+        places = 1 - math.floor(math.log10(spread))
+        return f"{centre:+.{places}f} ± {spread:.{places}f}"
+    return f"{number(centre, kind)} ± {number(spread, kind, sign=False).removesuffix(' %')}"
 
 
 def theirs(figure: Figure | None, kind: Kind) -> str:
@@ -47,8 +56,12 @@ def theirs(figure: Figure | None, kind: Kind) -> str:
         high = printed(figure.high, kind)
         return f"at most {high}" if figure.low is None else f"{printed(figure.low, kind)} to {high}"
     spread = "" if figure.std is None else f" ± {printed(figure.std, kind, sign=False).removesuffix(' %')}"
-    batch = "" if figure.images == USUAL else f" at N = {figure.images:,}"
-    return "-" if figure.mean is None else printed(figure.mean, kind) + spread + batch
+    if figure.mean is None:
+        return "-"
+    said = printed(figure.mean, kind) + spread
+    if figure.images == USUAL:
+        return said
+    return f"{figure.mean * figure.images / USUAL:.2g} ({said} at N = {figure.images:,})"
 
 
 def printed(value: float, kind: Kind, *, sign: bool = True) -> str:

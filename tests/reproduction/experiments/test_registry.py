@@ -41,12 +41,17 @@ def test_the_laptop_trains_no_longer_than_the_paper(name):
     [
         ("main_audit", "laptop", "30 epochs, seeds 42, 123, 456"),
         ("wide", "laptop", "5 epochs, seed 42; DFA with index = output"),
-        ("temporal", "paper", "100 epochs, seeds 42, 123, 456"),
+        (
+            "temporal",
+            "paper",
+            "100 epochs, seeds 42, 123, 456; DFA with index = output unless a row says otherwise",
+        ),
         (
             "temporal",
             "laptop",
             "30 epochs, seeds 42, 123, 456; bp on cifar10, resmlp(terminal_ln=False): 30 epochs, seed 42; "
-            "vit_mini(patch=8): 3 epochs, seed 42; patch = 8 instead of 4",
+            "vit_mini(patch=8): 3 epochs, seed 42; patch = 8 instead of 4; "
+            "DFA with index = output unless a row says otherwise",
         ),
     ],
 )

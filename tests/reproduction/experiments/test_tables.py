@@ -64,6 +64,7 @@ def test_on_several_seeds_every_seed_climbs_for_itself():
     found = lines("ladder", make, "paper")["bp", "rise"]
     assert dict(zip(found.seeds, found.values, strict=True)) == pytest.approx({42: 4.0, 123: 8.0})
     assert {planned("ladder", "paper")[key].seed for key in found.keys} == {42, 123}
+    assert found.epochs == 100
 
 
 # --- thresholds ---
@@ -191,6 +192,18 @@ def test_a_method_that_is_missing_leaves_the_count_open():
 def test_without_frozen_twins_only_what_needs_them_is_open():
     found = lines("decision_utility", judged(twins=False))
     assert {row for (row, _), line in found.items() if line.outcome == "not run"} == {"+ D3", "all"}
+
+
+def test_what_accuracy_alone_walks_back_is_told_beside_the_diagnostics():
+    def make(spec: RunSpec) -> RunRecord | None:
+        chance = spec.method == "credit_bridge" and spec.seed != 42
+        drifts = {**HEALTHY, "D4": 0.7 if spec.method == "credit_bridge" and not chance else 0.1}
+        return run(spec, 0.1 if chance else 0.5, drifts)
+
+    found = lines("decision_utility", make)
+    assert found["+ D4", "walked_back"].texts == ("credit_bridge",)
+    assert found["+ D4", "walked_back"].note.endswith("; credit_bridge on 2 of 3 seeds by accuracy or Γ alone")
+    assert found["accuracy + Γ", "walked_back"].note == ""
 
 
 def test_a_method_is_walked_back_only_on_all_of_its_seeds():
@@ -345,11 +358,13 @@ def test_d2_at_the_larger_batch_is_held_against_what_was_logged_there():
 def test_every_learning_rate_stands_beside_what_other_experiments_published():
     found = lines("learning_rate", lambda spec: run(spec, history=[epoch(1, d2=1.12e-5)]))
     assert {row for row, _ in found} == {
-        f"rate {rate}{labels}" for rate in ("0.001", "0.0005", "0.00025") for labels in ("", ", random labels")
+        f"index input, rate {rate}{labels}"
+        for rate in ("0.001", "0.0005", "0.00025")
+        for labels in ("", ", random labels")
     }
     assert all(line.published is not None for line in found.values())
-    assert found["rate 0.0005", "g_L_1"].outcome == "agrees"
-    assert len(found["rate 0.0005", "g_L_1"].keys) == 3
-    (key,) = found["rate 0.0005, random labels", "h_L_1"].keys
+    assert found["index input, rate 0.0005", "g_L_1"].outcome == "agrees"
+    assert len(found["index input, rate 0.0005", "g_L_1"].keys) == 3
+    (key,) = found["index input, rate 0.0005, random labels", "h_L_1"].keys
     spec = planned("learning_rate")[key]
     assert (spec.random_labels, spec.learning_rate, spec.method_options) == (True, 5e-4, {"index": "input"})

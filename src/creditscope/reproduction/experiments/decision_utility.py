@@ -13,6 +13,7 @@ from creditscope.reproduction.sheet import Line, computed, twins
 from creditscope.reproduction.strategies import STRATEGIES
 
 JUDGED = tuple(method for method in METHODS if method != "fa")  # the five of the published count
+STANDARD = ("accuracy", "accuracy + Γ")
 WALKED = Quantity("walked_back", "methods walked back on every seed, of 5", "count")
 
 
@@ -31,9 +32,18 @@ def decision_utility(book: Book) -> Iterator[Line]:
         count = [float(sum(method in JUDGED for method in back))] if whole else []
         told = ("so far: " if unknown or partly else "") + (", ".join(back) or "nobody")
         gaps = {"not run, or not measured": unknown, "not on every seed yet": partly}
-        note = "; ".join(f"{what}: {', '.join(methods)}" for what, methods in gaps.items() if methods)
+        notes = [f"{what}: {', '.join(methods)}" for what, methods in gaps.items() if methods]
+        notes += [_already(book, method) for method in back if name not in STANDARD]
+        note = "; ".join(one for one in notes if one)
         texts = (told,) if rows else ()
         yield computed("decision_utility", name, WALKED, count, keys, against=against, texts=texts, note=note)
+
+
+def _already(book: Book, method: str) -> str:
+    """On how many seeds accuracy and Γ walk a method back before any diagnostic is asked; nothing if on none."""
+    found = seed_by_seed(book, method, STANDARD[-1])
+    count = sum(answer is True for answer in found)
+    return f"{method} on {count} of {len(found)} seeds by accuracy or Γ alone" if count else ""
 
 
 def walked_back(book: Book, method: str, strategy: str) -> bool | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from creditscope.reproduction.book import Book, Found
 from creditscope.reproduction.experiments import experiment
 from creditscope.reproduction.quantities import ACCURACY, Quantity
-from creditscope.reproduction.sheet import Line, computed, lines
+from creditscope.reproduction.sheet import Line, computed, length_of, lines
 
 RUNGS = ("frozen", "ladder-1", "ladder-2", "ladder-3", "none")  # k = 0..4 trained blocks
 RISE = Quantity("rise", "points from k = 0 to k = L", "points")
@@ -31,7 +31,11 @@ def _over_seeds(method: str, quantity: Quantity, rungs: list[Found], read: Calla
     seeds = dict.fromkeys(spec.seed for rung in rungs for spec in rung.specs.values())
     climbs = {seed: climb for seed in seeds if (climb := _climb(rungs, seed))}
     keys = [key for rung in rungs for key in rung.records if rung.specs[key].seed in climbs]
-    return computed("ladder", method, quantity, [read(climb) for climb in climbs.values()], keys, seeds=tuple(climbs))
+    values, length = (
+        [read(climb) for climb in climbs.values()],
+        length_of(one for rung in rungs for one in rung.specs.values()),
+    )
+    return computed("ladder", method, quantity, values, keys, seeds=tuple(climbs), epochs=length)
 
 
 def _climb(rungs: list[Found], seed: int) -> list[float]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from creditscope.reproduction.book import Book
 from creditscope.reproduction.experiments import experiment
-from creditscope.reproduction.experiments.causal_controls import GROWING
+from creditscope.reproduction.experiments.causal_controls import GROWING, SHUFFLED
 from creditscope.reproduction.experiments.early_epochs import GRADIENTS, LAYER_0
 from creditscope.reproduction.quantities import ACCURACY, FIRST_D1, FIRST_D2_LARGER, Quantity
 from creditscope.reproduction.sheet import Line, lines
@@ -17,7 +17,7 @@ PUBLISHED: tuple[tuple[str, str, bool, tuple[Quantity, ...]], ...] = (
     ("early_epochs", "index input", False, (*GRADIENTS, LAYER_0)),
     ("temporal", "resmlp, dfa, index input", False, (FIRST_D1, FIRST_D2_LARGER)),
     ("penalty", "dfa", False, (ACCURACY,)),
-    ("causal_controls", "random labels", True, GROWING),
+    ("causal_controls", SHUFFLED, True, GROWING),
 )
 
 
@@ -32,6 +32,6 @@ def at_rate(book: Book, rate: float) -> Iterator[Line]:
     """The lines of one learning rate, each beside what was published in another experiment."""
     for name, row, shuffled, quantities in PUBLISHED:
         where = {"learning_rate": rate, "random_labels": shuffled}
-        called = f"rate {rate:g}" + (", random labels" if shuffled else "")
+        called = f"index input, rate {rate:g}" + (", random labels" if shuffled else "")
         for line in lines(book, name, row, where, quantities, study="learning_rate"):
             yield line.model_copy(update={"row": called})
