@@ -20,8 +20,9 @@ def test_every_reason_is_for_a_published_line(entry):
     found = [
         line
         for name in experiments
-        if fnmatchcase(name, experiment)
-        for line in read(name, book()).lines
+        for one in (read(name, book()), read(name, book(budget="paper")))
+        if fnmatchcase(name, experiment) or one.stem == experiment
+        for line in one.lines
         if fnmatchcase(line.row, row) and fnmatchcase(line.quantity, quantity) and line.published is not None
     ]
     assert found
@@ -80,3 +81,11 @@ def test_only_gradients_are_means_over_a_batch():
 def test_the_state_a_block_hears_explains_cosines_and_no_scales():
     assert reason(sheet(experiment="penalty"), line(row="dfa", quantity="deep_gamma")).startswith("The published DFA")
     assert "hear" not in reason(sheet(experiment="penalty"), line(row="dfa", quantity="h_L"))
+
+
+def test_a_reason_may_be_for_runs_of_the_published_length_alone():
+    one = line(row="dfa, index input", quantity="h_L", epochs=100)
+    assert reason(sheet(experiment="main_audit", budget="paper"), one).startswith(
+        "The published stream grows more slow"
+    )
+    assert reason(sheet(experiment="main_audit"), one) == "Not known."

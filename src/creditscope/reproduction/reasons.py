@@ -21,7 +21,7 @@ NORMALISED = "It is not said how FA's credit was normalised; ours is divided by 
 OUTSET = 0.2  # of all epochs: there a cosine schedule is still above 0.9
 ABOUT = math.log10(1.5)  # decades: "about as many times" is within half of it more
 
-# experiment, row, quantity (patterns), and the reason; the first that matches is shown
+# experiment or table, row, quantity (patterns), and the reason; the first that matches is shown
 REASONS: tuple[tuple[str, str, str, str], ...] = (
     (
         "*",
@@ -57,6 +57,7 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
         "gamma_0",
         "No epoch of ours reaches it. Perhaps the colour that crops are padded with, which is not said; ours is black.",
     ),
+    ("main_audit-paper", "dfa, index input", "[gh]_L", RATE),  # shorter runs have not grown as far
     ("early_epochs", "*", "g_L_*", RATE),
     ("temporal", "resmlp, dfa*", "first_*", RATE),
     ("causal_controls", "random labels*", "h_L_*", RATE),
@@ -78,7 +79,7 @@ def reason(sheet: Sheet, line: Line) -> str:
         (
             because
             for experiment, row, quantity, because in REASONS
-            if fnmatchcase(sheet.experiment, experiment)
+            if (fnmatchcase(sheet.experiment, experiment) or experiment == sheet.stem)
             and fnmatchcase(line.row, row)
             and fnmatchcase(line.quantity, quantity)
         ),

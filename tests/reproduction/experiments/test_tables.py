@@ -141,6 +141,8 @@ def test_methods_without_a_run_are_named_beside_every_limit():
     assert found["D1", "degenerate"].outcome == "not run"
     partly = lines("threshold_sensitivity", lambda spec: run(spec) if spec.method != "ep" or spec.seed == 42 else None)
     assert partly["D1 at 5", "changed"].note == "not on every seed yet: ep"
+    nearest = partly["D1", "healthy"]  # one that is missing may lie nearer
+    assert (nearest.values, nearest.texts, nearest.outcome) == ((), ("so far 1.5",), "not run")
 
 
 # --- ways of reporting ---

@@ -9,6 +9,7 @@ from creditscope.reproduction.experiments import experiment
 from creditscope.reproduction.experiments.decision_utility import JUDGED
 from creditscope.reproduction.quantities import Quantity
 from creditscope.reproduction.sheet import Line, computed, twins
+from creditscope.reproduction.words import number
 from creditscope.study.tables import AuditRow
 from creditscope.verdict import Status
 
@@ -57,16 +58,21 @@ def _verdicts(rows: list[AuditRow]) -> dict[str, str]:
 
 
 def _gap(book: Book, code: str) -> Iterator[Line]:
-    """How far a limit could move before any run of the published methods changed sides."""
+    """How far a limit could move before any run of the published methods changed sides; open while one is missing."""
     sides: dict[Status, list[tuple[float, str]]] = {Status.PASS: [], Status.FIRES: []}
-    for row in book.table("threshold_sensitivity"):
-        for seed in row.seeds if row.spec.control == "none" and row.spec.method in JUDGED else ():
+    table = book.table("threshold_sensitivity")
+    rows = [row for row in table if row.spec.control == "none" and row.spec.method in JUDGED]
+    for row in rows:
+        for seed in row.seeds:
             finding = seed.findings.get(code)
             if finding is not None and finding.status in sides and finding.value is not None:
                 sides[finding.status].append((finding.value, seed.key))
     silent, firing = (max, min) if code == "D1" else (min, max)
     for quantity, status, nearest in ((HEALTHY, Status.PASS, silent), (DEGENERATE, Status.FIRES, firing)):
         found = [nearest(sides[status])] if sides[status] else []
-        yield computed(
-            "threshold_sensitivity", code, quantity, [value for value, _ in found], [key for _, key in found]
-        )
+        values, keys = [value for value, _ in found], [key for _, key in found]
+        if any(row.missing for row in rows):
+            texts = tuple(f"so far {number(value, quantity.kind)}" for value in values)
+            yield computed("threshold_sensitivity", code, quantity, (), keys, texts=texts)
+        else:
+            yield computed("threshold_sensitivity", code, quantity, values, keys)
