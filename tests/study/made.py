@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -91,7 +92,12 @@ def creditscope(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]
     command = [sys.executable, "-m", "creditscope", *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    return subprocess.Popen(command, text=True, env=environment, **pipes)
+    return subprocess.Popen(command, text=True, env=environment, preexec_fn=_listen_to_ctrl_c, **pipes)
+
+
+def _listen_to_ctrl_c() -> None:
+    """A process of a background job ignores Ctrl-C, and so would those that it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def finished(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
