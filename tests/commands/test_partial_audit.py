@@ -116,6 +116,7 @@ def test_a_field_that_is_not_there_lists_those_that_are(refused, fields, words):
         (PUBLISHED | {"log": [{"h_L_norm": -1}]}, "no norm is negative"),
         (PUBLISHED | {"log": [{"h_L_norm": "high"}]}, "0.json, row 1: h_L_norm is 'high', not a number"),
         (PUBLISHED | {"log": [{"h_L_norm": "4e4"}]}, "h_L_norm is '4e4', not a number"),
+        (PUBLISHED | {"log": [{"h_L_norm": "+-nan"}]}, "h_L_norm is '+-nan', not a number"),
         (PUBLISHED | {"final_test_acc": "1_0"}, "the accuracy is '1_0', not a number"),
         (PUBLISHED | {"log": [{"h_5_norm": 1.0}]}, "‖h_5‖ is logged, but with blocks = 4 the last state is h_4"),
         (PUBLISHED | {"log": [{"g_9_norm": 1.0}]}, "‖g_9‖ is logged, but with blocks = 4 the last state is h_4"),

@@ -73,18 +73,21 @@ def missing(where: str, role: str, path: str, there: Sequence[str]) -> UnknownNa
     )
 
 
+WRITTEN_OUT = ("nan", "inf", "infinity", "+inf", "+infinity", "-inf", "-infinity")
+
+
 def number(value: Any, where: str) -> float | None:
     """A number; NaN and infinity also as text, since JSON has no other way for them; None for null."""
     if value is None:
         return None
-    if isinstance(value, str) and value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
+    if isinstance(value, str) and value.strip().lower() in WRITTEN_OUT:
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return _finite(value)
+        return _as_float(value)
     raise InvalidInput(f"{where} is {shown(value)}, not a number.\nNothing can be judged by it. Name another key.")
 
 
-def _finite(value: int | float) -> float:
+def _as_float(value: int | float) -> float:
     """As a float; an integer that is too large for one is infinite."""
     try:
         return float(value)

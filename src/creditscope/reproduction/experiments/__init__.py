@@ -113,9 +113,10 @@ def _values(specs: Iterable[RunSpec], option: str) -> set[str]:
 def _heard(specs: Iterable[RunSpec]) -> list[str]:
     """Which state the blocks of DFA hear, where all hear the same, or most do."""
     found = Counter(setting(spec, "method.index") for spec in specs if spec.method == "dfa").most_common(2)
-    if len(found) == 2 and found[0][1] == found[1][1]:
+    if not found or (len(found) == 2 and found[0][1] == found[1][1]):
         return []
-    return [f"DFA with index = {index}{' unless a row says otherwise' * (len(found) - 1)}" for index, _ in found[:1]]
+    others = " unless a row says otherwise" if len(found) == 2 else ""
+    return [f"DFA with index = {found[0][0]}{others}"]
 
 
 def _trained(epochs: int, seeds: Sequence[int]) -> str:

@@ -31,10 +31,8 @@ def _over_seeds(method: str, quantity: Quantity, rungs: list[Found], read: Calla
     seeds = dict.fromkeys(spec.seed for rung in rungs for spec in rung.specs.values())
     climbs = {seed: climb for seed in seeds if (climb := _climb(rungs, seed))}
     keys = [key for rung in rungs for key in rung.records if rung.specs[key].seed in climbs]
-    values, length = (
-        [read(climb) for climb in climbs.values()],
-        length_of(one for rung in rungs for one in rung.specs.values()),
-    )
+    values = [read(climb) for climb in climbs.values()]
+    length = length_of(spec for rung in rungs for spec in rung.specs.values())
     return computed("ladder", method, quantity, values, keys, seeds=tuple(climbs), epochs=length)
 
 
