@@ -8,14 +8,14 @@ from statistics import median
 import torch
 from _timing import interleaved, ratio
 
-from creditscope.adapters import find_stream
-from creditscope.auditing import audit
+from creditscope.auditing.audit import audit
 from creditscope.probes.credit import CreditLedger
-from creditscope.probes.moves import moved
+from creditscope.probes.interventions import moved
 from creditscope.probes.nulls import DRAWS, null
-from creditscope.study.running import load_data, train
-from creditscope.study.spec import RunSpec
-from creditscope.trace import capture, cross_entropy
+from creditscope.runs.run import load_data, train
+from creditscope.runs.spec import RunSpec
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import capture, cross_entropy
 
 
 def row(method: str) -> str:

@@ -15,14 +15,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from creditscope.records import HistoryRow, RunRecord
-from creditscope.study.board import Board
+from creditscope.records.run import HistoryRow, RunRecord
+from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
+from creditscope.study.display.board import Board
 from creditscope.study.driver import Wishes, run_study
-from creditscope.study.engine import LocalEngine
-from creditscope.study.job import Job, attempt
+from creditscope.study.engines.job import Job, attempt
+from creditscope.study.engines.local import LocalEngine
 from creditscope.study.plan import Plan, plan
-from creditscope.study.spec import RunSpec
 from creditscope.study.store import Store
 
 THOUSAND = f"""

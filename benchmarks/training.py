@@ -22,7 +22,8 @@ from creditscope.datasets.tensors import Dataset
 from creditscope.methods import methods
 from creditscope.methods.rule import Moment
 from creditscope.networks.build import build
-from creditscope.training import Recipe, _begin, _Run
+from creditscope.training.fit import _begin, _Run
+from creditscope.training.recipe import Recipe
 
 BATCH, WIDTH, DEPTH, SHAPE, CLASSES = 128, 256, 4, (3, 32, 32), 10
 STEPS = 8  # in one measurement

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from creditscope.records import Report
-from creditscope.trace import cross_entropy
+from creditscope.records.report import Report
+from creditscope.stream.trace import cross_entropy
 
 Walk = Callable[[Any], tuple[list[Tensor], Tensor]]  # inputs -> the states h_0..h_L in one graph, and the logits
 Reading = Callable[[Tensor], Tensor]  # a state -> (N, d) or (N, positions, d)

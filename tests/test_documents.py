@@ -18,8 +18,8 @@ from tests.report.made import HEALTHY, report
 from creditscope.cli import run
 from creditscope.diagnostics import diagnostics
 from creditscope.networks.build import build
-from creditscope.records import Report
-from creditscope.schema import report_schema
+from creditscope.records.report import Report
+from creditscope.records.schema import report_schema
 from creditscope.verdict import Measurement, Missing
 
 README = (schema_files.ROOT / "README.md").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def test_schema_files_are_current(path):
 
 def test_the_schema_in_the_package_is_a_schema():
     Draft202012Validator.check_schema(report_schema())
-    assert (files("creditscope.schema") / "report.json").is_file()
+    assert (files("creditscope.records") / "report.schema.json").is_file()
 
 
 @pytest.mark.parametrize("answers", [HEALTHY, ODD])

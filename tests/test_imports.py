@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,65 +15,73 @@ import pytest
 import creditscope
 
 ROOT = Path(creditscope.__file__).parent
-TYPING, LATER = "typing", "later"  # imported for type checkers only; inside a function
+CONTRIBUTING = ROOT.parents[1] / "CONTRIBUTING.md"
+PAPERS = ROOT.parent / "creditscope_papers"
+AT_ONCE, TYPING, LATER = "at once", "for types", "inside a function"
 
-# What each part may import of ours. A part that is not listed here is free, as long as nothing becomes a circle; but a
-# part that is listed imports nothing else, so that the newcomer stays above it.
+GROUND = "batch credit errors files plugins provenance registry verdict"
+# What each part may import of ours; every part is listed, in strata from the bottom up. CONTRIBUTING.md draws it.
 MAY: dict[str, str] = {
     "errors": "",
     "batch": "",
-    "intervals": "",
-    "padding": "",
+    "provenance": "",
     "files": "errors",
     "registry": "errors",
+    "plugins": "errors",
     "verdict": "errors registry",
-    "records": "errors files verdict",
-    "hooks": "errors",
-    "stream": "batch errors hooks",
-    "contract": "errors hooks stream",
-    "unwrapping": "errors",
-    "observation": "hooks stream",
-    "discovery": "errors hooks observation stream",
-    "adapters": "batch contract discovery errors hooks registry stream unwrapping",
-    "trace": "adapters batch errors",
-    "guards": "adapters batch errors trace unwrapping",
-    "twins": "adapters batch errors trace unwrapping",
-    "incoming": "adapters batch errors trace",
-    "norms": "errors",
-    "evidence": "adapters credit_evidence errors norms trace verdict",
-    "diagnostics": "aggregation intervals registry verdict",
-    "probes": "adapters alignment batch credit_evidence errors evidence guards padding trace verdict",
-    "networks": "batch errors registry",
-    "datasets": "batch errors files registry",
-    "methods": "alignment batch errors files networks padding registry trace",
-    "report": "errors files intervals records verdict",
+    "credit": "batch errors",
+    "stream": GROUND,
+    "networks": GROUND,
+    "datasets": GROUND,
+    "statistics": GROUND,
+    "records": GROUND,
+    "diagnostics": f"statistics {GROUND}",
+    "evidence": f"stream {GROUND}",
+    "methods": f"stream networks {GROUND}",
+    "report": f"records statistics {GROUND}",
+    "probes": f"stream evidence statistics {GROUND}",
+    "training": f"methods datasets networks evidence diagnostics stream records statistics {GROUND}",
+    "partial": f"report records diagnostics statistics {GROUND}",
+    "auditing": f"probes diagnostics evidence records stream statistics {GROUND}",
+    "runs": f"training auditing methods datasets networks records {GROUND}",
+    "monitoring": f"auditing probes diagnostics evidence records report stream {GROUND}",
+    "compat": f"auditing diagnostics evidence records stream {GROUND}",
+    "study": f"runs report records training methods datasets networks diagnostics statistics {GROUND}",
+    "papers": f"study runs partial report records diagnostics statistics {GROUND}",
+    "commands": "papers compat monitoring study runs auditing partial training probes report methods evidence "
+    f"diagnostics records statistics datasets networks stream {GROUND}",
+    "cli": f"commands {GROUND}",
+    "__main__": "cli",
 }
-# Exceptions that cost nothing when the part is imported.
-MAY_FOR_TYPES = {"diagnostics": "credit_evidence evidence"}
-MAY_LATER = {"records": "report schema", "report": "schema"}
+MAY_FOR_TYPES = {"diagnostics": "evidence", "partial": "evidence"}
+MAY_LATER = {"records": "report"}  # Report.to_html() and its kin: the one late edge
+PAPERS_MAY = f"papers study runs partial report records diagnostics statistics {GROUND}"
 
 
 def part(path: Path) -> str:
-    return path.relative_to(ROOT).with_suffix("").parts[0]
+    """The first folder or file below the package; the package itself is named after it."""
+    name = path.relative_to(ROOT).with_suffix("").parts[0]
+    return "creditscope" if name == "__init__" else name
+
+
+def module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+FILES = sorted(ROOT.rglob("*.py"))
+MODULES = {module(path) for path in (*FILES, *PAPERS.rglob("*.py"))}
 
 
 @cache
 def imported(path: Path) -> list[tuple[str, str]]:
-    """Every (part of ours, when) that a file imports."""
+    """Every (module of ours, when) that a file imports."""
 
     def names(node: ast.AST) -> list[str]:
-        if isinstance(node, ast.ImportFrom) and node.module == "creditscope":
-            return [alias.name for alias in node.names]
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
-            return (
-                [(node.module or "").removeprefix("creditscope.")]
-                if (node.module or "").startswith("creditscope.")
-                else []
-            )
-        if isinstance(node, ast.Import):
-            return [alias.name[12:] for alias in node.names if alias.name.startswith("creditscope.")]
-        return []
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            return [name if name in MODULES else node.module or "" for name in inside]
+        return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
 
     def visit(node: ast.AST, when: str) -> Iterator[tuple[str, str]]:
         for child in ast.iter_child_nodes(node):
@@ -81,13 +90,38 @@ def imported(path: Path) -> list[tuple[str, str]]:
                 inner = TYPING
             elif isinstance(child, ast.FunctionDef | ast.Lambda) and when != TYPING:
                 inner = LATER
-            yield from ((name.partition(".")[0], when) for name in names(child) if not name.startswith("__"))
+            yield from ((name, when) for name in names(child) if name in MODULES)
             yield from visit(child, inner)
 
-    return list(visit(ast.parse(path.read_text(encoding="utf-8")), "at once"))
+    return sorted(set(visit(ast.parse(path.read_text(encoding="utf-8")), AT_ONCE)))
 
 
-FILES = sorted(ROOT.rglob("*.py"))
+def parts(path: Path) -> Iterator[tuple[str, str]]:
+    """Every (part of ours, when) that a file imports; `creditscope` itself holds nothing but the version."""
+    for name, when in imported(path):
+        if name != "creditscope":
+            package, _, rest = name.partition(".")
+            yield (rest.partition(".")[0] if package == "creditscope" else package), when
+
+
+def test_every_part_is_listed_and_every_listed_part_exists() -> None:
+    assert {part(path) for path in FILES} - {"creditscope"} == set(MAY)
+
+
+def test_the_list_itself_points_one_way() -> None:
+    strata = list(MAY)
+    for name, below in MAY.items():
+        assert all(strata.index(other) < strata.index(name) for other in below.split()), name
+
+
+def test_contributing_draws_the_same_diagram() -> None:
+    drawn = re.findall(r"^(\w+) +-> (.*)$", CONTRIBUTING.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    ground = set(GROUND.split())
+    listed = {name: set(below.split()) - ground for name, below in MAY.items() if name not in ("commands", "cli")}
+    assert {name: set(below.split(", ")) for name, below in drawn if name != "commands"} == {
+        name: below for name, below in listed.items() if below - {"cli"} and name not in ground
+    }
+    assert set(MAY["commands"].split()) == set(MAY) - {"commands", "cli", "__main__"}
 
 
 @pytest.mark.parametrize("name", MAY)
@@ -95,33 +129,42 @@ def test_a_part_imports_only_what_lies_below_it(name: str) -> None:
     for path in FILES:
         if part(path) != name:
             continue
-        for other, when in imported(path):
+        for other, when in parts(path):
             allowed = {name, *MAY[name].split()}
             allowed |= set(MAY_FOR_TYPES.get(name, "").split()) if when == TYPING else set()
             allowed |= set(MAY_LATER.get(name, "").split()) if when == LATER else set()
             assert other in allowed, f"{path.relative_to(ROOT)} imports creditscope.{other} {when}"
 
 
+def test_a_paper_stands_on_the_engine_and_the_library_imports_no_paper() -> None:
+    for path in PAPERS.rglob("*.py"):
+        for other, when in parts(path):
+            assert other in {"creditscope_papers", *PAPERS_MAY.split()}, f"{path} imports {other} {when}"
+    for path in FILES:
+        assert "creditscope_papers" not in {other for other, _ in parts(path)}, path
+
+
 def test_methods_and_diagnostics_never_meet() -> None:
     for path in FILES:
-        others = {other for other, _ in imported(path)}
+        others = {other for other, _ in parts(path)}
         assert not (part(path) == "methods" and "diagnostics" in others)
         assert not (part(path) == "diagnostics" and "methods" in others)
 
 
-def test_there_is_no_circle() -> None:
+def test_no_module_imports_itself_on_a_detour_not_even_later() -> None:
     below: dict[str, set[str]] = {}
-    for path in FILES:
-        others = {other for other, when in imported(path) if when == "at once" and other != part(path)}
-        below.setdefault(part(path), set()).update(others)
+    for path in (*FILES, *PAPERS.rglob("*.py")):
+        own = module(path)
+        late = set() if own == "creditscope" else MAY_LATER.get(part(path) if path in FILES else "", "").split()
+        below[own] = {
+            name
+            for name, when in imported(path)
+            if name not in (own, "creditscope") and when != TYPING and name.split(".")[1] not in late
+        }
     while below:
         free = {name for name, others in below.items() if not others & set(below)}
-        assert free, f"these import each other: {below}"
+        assert free, f"these import each other: { {name: others & set(below) for name, others in below.items()} }"
         below = {name: others for name, others in below.items() if name not in free}
-
-
-def test_every_part_of_the_diagram_exists() -> None:
-    assert {part(path) for path in FILES} >= set(MAY)
 
 
 @pytest.mark.parametrize(
@@ -129,9 +172,9 @@ def test_every_part_of_the_diagram_exists() -> None:
     [
         "import creditscope; dir(creditscope); creditscope.__version__",
         "from creditscope import Report, CreditscopeError, Batch",
-        "import creditscope.verdict, creditscope.records, creditscope.registry, creditscope.intervals",
+        "import creditscope.verdict, creditscope.records.run, creditscope.registry, creditscope.statistics.seeds",
         "from creditscope.diagnostics import diagnostics; [(e.question, e.formula) for e in diagnostics.values()]",
-        "from creditscope.records import Report; Report.json_schema()",
+        "from creditscope.records.report import Report; Report.json_schema()",
     ],
 )
 def test_what_needs_no_tensor_imports_no_heavy_library(statement: str) -> None:

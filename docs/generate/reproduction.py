@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from creditscope.files import write_text
-from creditscope.reproduction.book import Book
-from creditscope.reproduction.document import document
-from creditscope.reproduction.experiments import sheets
-from creditscope.reproduction.page import markdown
+from creditscope.papers.book import Book
+from creditscope.papers.document import document
+from creditscope.papers.experiments import sheets
+from creditscope.papers.page import markdown
 from creditscope.study.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from creditscope.files import write_text
-from creditscope.records import Report
+from creditscope.records.report import Report
 
 ROOT = Path(__file__).resolve().parents[2]
 START = """# The report file
 
 `report.to_json(path)` and `creditscope audit ... --json FILE` write it; `creditscope.Report.from_json(path)` reads it.
-It is JSON. The schema: [report-schema.json](report-schema.json) here, `creditscope/schema/report.json` in the package.
-JSON knows neither NaN nor infinity: where a number is none, the file has `"NaN"`, `"Infinity"` or `"-Infinity"`. A file
+It is JSON. The schema: [report-schema.json](report-schema.json) here, `creditscope/records/report.schema.json` in the
+package. JSON knows neither NaN nor infinity: in their place the file has `"NaN"`, `"Infinity"` or `"-Infinity"`. A file
 with another `schema_version` is refused. This page is written by `make docs`.
 """
 
@@ -24,7 +24,7 @@ def files() -> dict[Path, str]:
     schema = Report.json_schema()
     text = json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
     return {
-        ROOT / "src/creditscope/schema/report.json": text,
+        ROOT / "src/creditscope/records/report.schema.json": text,
         ROOT / "docs/report-schema.json": text,
         ROOT / "docs/report-schema.md": page(schema),
     }

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _WHERE = {
-    "audit": "auditing",
-    "Monitor": "monitor",
-    "CreditscopeCallback": "lightning",
-    "plain_twin": "twins",
-    "Report": "records",
+    "audit": "auditing.audit",
+    "Monitor": "monitoring.monitor",
+    "CreditscopeCallback": "monitoring.lightning",
+    "plain_twin": "stream.reference_model",
+    "Report": "records.report",
     "Batch": "batch",
     "FAProtocol": "compat",
     "diagnose": "compat",
@@ -26,7 +26,7 @@ _WHERE = {
 __all__ = ["__version__", *_WHERE]
 
 if TYPE_CHECKING:
-    from creditscope.auditing import audit as audit
+    from creditscope.auditing.audit import audit as audit
     from creditscope.batch import Batch as Batch
     from creditscope.compat import DiagnosticReport as DiagnosticReport
     from creditscope.compat import DiagnosticThresholds as DiagnosticThresholds
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from creditscope.compat import diagnose as diagnose
     from creditscope.compat import residual_norms as residual_norms
     from creditscope.errors import CreditscopeError as CreditscopeError
-    from creditscope.lightning import CreditscopeCallback as CreditscopeCallback
-    from creditscope.monitor import Monitor as Monitor
-    from creditscope.records import Report as Report
-    from creditscope.twins import plain_twin as plain_twin
+    from creditscope.monitoring.lightning import CreditscopeCallback as CreditscopeCallback
+    from creditscope.monitoring.monitor import Monitor as Monitor
+    from creditscope.records.report import Report as Report
+    from creditscope.stream.reference_model import plain_twin as plain_twin
 
 
 def __getattr__(name: str) -> Any:

@@ -28,3 +28,8 @@ def each_tensor(inputs: Any, change: Callable[[Tensor], Tensor]) -> Any:
         values = [each_tensor(value, change) for value in inputs]
         return type(inputs)(*values) if hasattr(inputs, "_fields") else type(inputs)(values)
     return inputs
+
+
+def first_images(batch: Batch, count: int) -> Batch:
+    """Copies of the first samples of a batch: a view would keep the whole batch alive."""
+    return Batch(each_tensor(batch.inputs, lambda tensor: tensor[:count].clone()), batch.labels[:count].clone())

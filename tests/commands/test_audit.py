@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 import creditscope as package
 from creditscope.networks.build import build
-from creditscope.records import Report
+from creditscope.records.report import Report
 
 PASSING = ("--accuracy", "0.9", "--control-accuracy", "0.5")
 

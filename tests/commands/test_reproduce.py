@@ -7,16 +7,16 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.reproduction.made import EXPLODED, run
+from tests.papers.made import EXPLODED, run
 from tests.study.made import PretendEngine, failing
 
-from creditscope.reproduction import book, experiments
-from creditscope.reproduction.experiments import Experiment
-from creditscope.reproduction.quantities import ACCURACY, GROWTH
-from creditscope.reproduction.sheet import lines
-from creditscope.study import engine
+from creditscope.papers import book, experiments
+from creditscope.papers.experiments import Experiment
+from creditscope.papers.quantities import ACCURACY, GROWTH
+from creditscope.papers.sheet import lines
 from creditscope.study.declaration import Study
-from creditscope.study.job import Job, Outcome
+from creditscope.study.engines import local as engine
+from creditscope.study.engines.job import Job, Outcome
 from creditscope.study.plan import plan
 
 TINY = """

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from creditscope.cli import run
-from creditscope.records import Divergence, Report, RunRecord
+from creditscope.records.report import Report
+from creditscope.records.run import Divergence, RunRecord
 
 SMALL = ["--option", "d=16", "--option", "depth=2", "--epochs", "2", "--threads", "1"]
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from creditscope.diagnostics import Diagnostic, diagnostics, examine, examine_all
-from creditscope.evidence import Directions, Evidence
+from creditscope.evidence.records import Directions, Evidence
 from creditscope.verdict import Measurement, Missing, Status
 
 

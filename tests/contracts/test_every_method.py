@@ -12,9 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from creditscope.adapters import find_stream
 from creditscope.batch import Batch
-from creditscope.checkpoint import Checkpoint, read_tensors
+from creditscope.credit import Credit
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
@@ -23,10 +22,13 @@ from creditscope.methods.wrappers import Frozen, Ladder, Penalty, Shallow, wrapp
 from creditscope.networks import networks
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
-from creditscope.records import HistoryRow, RunRecord
-from creditscope.trace import Credit, capture
-from creditscope.training import Recipe, fit
-from creditscope.weights import load_weights
+from creditscope.records.run import HistoryRow, RunRecord
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import capture
+from creditscope.training.checkpoint import Checkpoint, read_tensors
+from creditscope.training.fit import fit
+from creditscope.training.recipe import Recipe
+from creditscope.training.weights import load_weights
 
 SHAPE, CLASSES = (2, 8, 8), 3
 SMALL: dict[str, int] = {"d": 16, "depth": 2, "channels": 4, "width": 12, "heads": 2}  # where a network has them

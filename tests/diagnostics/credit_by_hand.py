@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.diagnostics.evidence_by_hand import evidence
 
-from creditscope.alignment import Alignment
-from creditscope.credit_evidence import CreditEvidence, Null
-from creditscope.evidence import Evidence
+from creditscope.evidence.alignment import Alignment
+from creditscope.evidence.credit import CreditEvidence, Null
+from creditscope.evidence.records import Evidence
 
 
 def aligned(gammas: Sequence[float], clamped: Sequence[float] | None = None) -> Alignment:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from creditscope.diagnostics import diagnostics, examine
-from creditscope.evidence import Directions, Evidence
+from creditscope.evidence.records import Directions, Evidence
 from creditscope.verdict import Finding
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.diagnostics.credit_by_hand import aligned, credit, spread
 from tests.diagnostics.evidence_by_hand import evidence, find
 
-from creditscope.credit_evidence import CreditEvidence, Null
+from creditscope.evidence.credit import CreditEvidence, Null
 
 
 @pytest.mark.parametrize(("z", "status"), [(2.999, "fires"), (3.001, "pass"), (13.0, "pass"), (-1.0, "fires")])

@@ -8,7 +8,7 @@ import pytest
 from tests.diagnostics.credit_by_hand import aligned, credit
 from tests.diagnostics.evidence_by_hand import evidence, find
 
-from creditscope.credit_evidence import Precision
+from creditscope.evidence.credit import Precision
 
 
 @pytest.mark.parametrize(("worst", "status"), [(0.9901, "pass"), (0.9899, "fires"), (0.0, "fires"), (-1.0, "fires")])

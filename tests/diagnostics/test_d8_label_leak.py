@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.diagnostics.evidence_by_hand import evidence, find
 
-from creditscope.credit_evidence import LabelLeak
+from creditscope.evidence.credit import LabelLeak
 from creditscope.verdict import judge, profile
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.diagnostics.credit_by_hand import credit
 from tests.diagnostics.evidence_by_hand import evidence, find
 
-from creditscope.credit_evidence import HiddenBackprop
+from creditscope.evidence.credit import HiddenBackprop
 from creditscope.verdict import judge, profile
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.diagnostics.evidence_by_hand import evidence, find
 
-from creditscope.intervals import newcombe_interval
+from creditscope.statistics.intervals import newcombe_interval
 from creditscope.verdict import Finding
 
 

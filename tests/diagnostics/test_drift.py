@@ -13,7 +13,7 @@ from tests.diagnostics.evidence_by_hand import directions, evidence, find
 from torch import Tensor
 
 from creditscope.diagnostics.drift import stability_layer
-from creditscope.evidence import Directions
+from creditscope.evidence.records import Directions
 
 
 def units(count: int, width: int, seed: int, offset: float = 0.0) -> Tensor:

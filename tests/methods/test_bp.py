@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from tests.methods.conftest import small
 
-from creditscope.adapters import find_stream
 from creditscope.batch import Batch
 from creditscope.methods.bp import Backprop
 from creditscope.methods.rule import Feedback, Scope
 from creditscope.networks.staged import StagedNetwork
-from creditscope.trace import capture
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import capture
 
 
 def test_signals_are_each_samples_own_gradient(network: StagedNetwork, batch: Batch) -> None:

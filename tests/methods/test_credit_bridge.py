@@ -11,18 +11,18 @@ from tests.methods.conftest import small
 from tests.methods.test_state_bridge import FLAT, by_hand, spec_of
 from torch import Tensor, nn
 
-from creditscope.adapters import find_stream
-from creditscope.alignment import exact_cosines
 from creditscope.batch import Batch
+from creditscope.evidence.alignment import exact_cosines
 from creditscope.methods.bridge import BridgeNetwork, teach
 from creditscope.methods.credit_bridge import NOISES, CreditBridge, soft_minimum, value_lesson, value_slope
 from creditscope.methods.local import forward_in_pieces
 from creditscope.methods.rule import EVERYTHING, Feedback, Moment
-from creditscope.records import HistoryRow
-from creditscope.study.running import load_data, make_network, make_recipe, make_rule, train
-from creditscope.study.spec import RunSpec
-from creditscope.trace import capture
-from creditscope.training import fit
+from creditscope.records.run import HistoryRow
+from creditscope.runs.run import load_data, make_network, make_recipe, make_rule, train
+from creditscope.runs.spec import RunSpec
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import capture
+from creditscope.training.fit import fit
 
 
 class Constant(nn.Module):

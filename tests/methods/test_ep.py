@@ -13,10 +13,9 @@ from tests.methods.conftest import SHAPE, images, small
 from tests.methods.twins import local_gradients
 from torch import Tensor, nn
 
-from creditscope.adapters import find_stream
-from creditscope.alignment import exact_cosines
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
+from creditscope.evidence.alignment import exact_cosines
 from creditscope.methods.bp import Backprop
 from creditscope.methods.ep import EquilibriumPropagation
 from creditscope.methods.local import forward_in_pieces
@@ -26,9 +25,10 @@ from creditscope.methods.wrappers import Frozen
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
 from creditscope.networks.vit_mini import VisionTransformer
-from creditscope.study.running import train
-from creditscope.study.spec import RunSpec
-from creditscope.trace import capture
+from creditscope.runs.run import train
+from creditscope.runs.spec import RunSpec
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import capture
 
 NOTHING = Feedback()
 

@@ -11,13 +11,13 @@ from tests.methods.test_dfa import WAYS
 from tests.methods.twins import errors, local_gradients, student_gradients
 from torch import Tensor
 
-from creditscope.adapters import find_stream
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.methods.fa import BlockFeedback
 from creditscope.methods.rule import Feedback, Scope
 from creditscope.networks.staged import StagedNetwork
-from creditscope.trace import capture
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import capture
 
 
 def carried(above: Tensor, matrix: Tensor, below: torch.Size) -> Tensor:

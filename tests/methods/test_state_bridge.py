@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 from tests.methods.conftest import small
 from torch import Tensor, nn
 
-from creditscope.adapters import find_stream
-from creditscope.auditing import audit
+from creditscope.auditing.audit import audit
 from creditscope.batch import Batch
+from creditscope.credit import NoCredit
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
 from creditscope.methods.bridge import BridgeNetwork, BridgeRule
@@ -22,9 +22,10 @@ from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment
 from creditscope.methods.state_bridge import StateBridge
 from creditscope.methods.wrappers import Shallow
 from creditscope.networks.staged import StagedNetwork
-from creditscope.study.running import load, load_data, train
-from creditscope.study.spec import RunSpec
-from creditscope.trace import NoCredit, capture
+from creditscope.runs.run import load, load_data, train
+from creditscope.runs.spec import RunSpec
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import capture
 
 BRIDGES = ["state_bridge", "credit_bridge"]
 FLAT = ["resmlp", "student_net"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from creditscope.adapters import find_stream
 from creditscope.batch import Batch
+from creditscope.credit import CreditSource
 from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.fa import BlockFeedback
 from creditscope.methods.rule import BoundRule, CreditRule
@@ -17,7 +17,8 @@ from creditscope.networks.staged import StagedNetwork
 from creditscope.probes.credit import CreditLedger
 from creditscope.probes.images import Piece
 from creditscope.probes.source import FunctionSource
-from creditscope.trace import CreditSource, capture
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import capture
 
 Credit = Callable[[Batch], list[Tensor]]
 

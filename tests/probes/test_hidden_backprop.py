@@ -9,12 +9,13 @@ import torch
 from tests.probes.subjects import backprop, batches, bound, dfa, fa, generator, network, noise
 from torch import nn
 
-from creditscope.adapters import find_stream
+from creditscope.credit import CreditSource
 from creditscope.methods.fa_weights import WeightFeedback
 from creditscope.probes.block_weights import Watching, block_weights, changed, fitting_images, patches, unseen_change
 from creditscope.probes.hidden_backprop import hidden_backprop
 from creditscope.probes.source import FunctionSource
-from creditscope.trace import CreditSource, cross_entropy
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import cross_entropy
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from tests.probes.subjects import backprop, batches, network, pieces
 
-from creditscope.adapters import find_stream
 from creditscope.probes.nudging import STEP, nudge
-from creditscope.trace import capture, cross_entropy, losses_at
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import capture, cross_entropy, losses_at
 
 
 def test_a_nudge_is_the_change_of_the_loss_after_the_step():

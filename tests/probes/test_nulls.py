@@ -8,11 +8,11 @@ import pytest
 import torch
 from tests.probes.subjects import backprop, batches, dfa, fa, generator, network, noise, pieces
 
-from creditscope.adapters import find_stream
-from creditscope.alignment import exact_cosines
+from creditscope.evidence.alignment import exact_cosines
 from creditscope.probes.nulls import DRAWS, null
 from creditscope.probes.source import FunctionSource
-from creditscope.trace import capture
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import capture
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ import pytest
 import torch
 from tests.probes.subjects import backprop, batches, generator, network, noise, pieces
 
-from creditscope.adapters import find_stream
 from creditscope.probes.images import losses_from, raised
-from creditscope.probes.moves import moved
+from creditscope.probes.interventions import moved
 from creditscope.probes.perturbation import pearson
-from creditscope.trace import capture, cross_entropy, losses_at
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import capture, cross_entropy, losses_at
 
 
 @pytest.fixture(scope="module")

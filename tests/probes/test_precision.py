@@ -9,9 +9,9 @@ import torch
 from tests.probes.subjects import backprop, batches, images, network, pieces
 from torch import nn
 
-from creditscope.adapters import find_stream
 from creditscope.probes.precision import precision
-from creditscope.trace import cross_entropy
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import cross_entropy
 
 
 def agreement(net, given):

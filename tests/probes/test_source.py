@@ -7,9 +7,10 @@ import torch
 from tests.probes.subjects import backprop, batches, dfa, images, network
 
 from creditscope import audit
+from creditscope.credit import NoCredit
 from creditscope.errors import InvalidInput
-from creditscope.probes.source import FunctionSource, credit_source, own_gradients
-from creditscope.trace import NoCredit
+from creditscope.probes.source import FunctionSource, credit_source
+from creditscope.stream.isolation import own_gradients
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from creditscope.records import Provenance, Report, Subject
+from creditscope.records.report import Provenance, Report, Subject
 from creditscope.verdict import Finding, Limit, Measurement, Missing, Status, judge, profile
 
 LIMITS = {

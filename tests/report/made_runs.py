@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from tests.report.made import EXPLODED, HEALTHY, report
 
-from creditscope.records import HistoryRow, Report, RunRecord
+from creditscope.records.report import Report
+from creditscope.records.run import HistoryRow, RunRecord
 from creditscope.verdict import Finding, Measurement, Missing, Verdict
 
 CREDIT = {

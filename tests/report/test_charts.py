@@ -10,7 +10,8 @@ import pytest
 from tests.report.made import HEALTHY, report, with_limit
 from tests.report.made_runs import CREDIT, audited, run
 
-from creditscope.records import Report, RunRecord
+from creditscope.records.report import Report
+from creditscope.records.run import RunRecord
 from creditscope.report.charts import Figure, figures
 from creditscope.report.charts_data import MOST_POINTS, curves, layered
 from creditscope.report.charts_margin import Decision

@@ -15,7 +15,7 @@ from tests.report.made import HEALTHY, report
 from tests.report.made_runs import audited, row, run
 
 from creditscope.errors import BadFile
-from creditscope.records import Report
+from creditscope.records.report import Report
 from creditscope.report.exhibits import Exhibit, from_runs, gather
 from creditscope.report.html import html, page
 from creditscope.report.html_page import as_json, code, library

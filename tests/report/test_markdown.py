@@ -93,7 +93,7 @@ def test_a_method_tells_its_credit_without_being_imported(name):
 
 def test_the_defaults_that_a_source_shows_are_those_of_the_entry():
     from creditscope.networks import networks
-    from creditscope.study.spec import known_options
+    from creditscope.runs.spec import known_options
 
     assert networks
     known = known_options(networks["resmlp"])

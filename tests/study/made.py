@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from creditscope.records import HistoryRow, RunRecord
-from creditscope.study.engine import Ended, Engine, Epoch, Event
-from creditscope.study.job import Job, Outcome, Trouble
-from creditscope.study.spec import RunSpec
+from creditscope.records.run import HistoryRow, RunRecord
+from creditscope.runs.spec import RunSpec
+from creditscope.study.engines.job import Job, Outcome, Trouble
+from creditscope.study.engines.local import Ended, Engine, Epoch, Event
 
 TWELVE = """
 name = "twelve"

@@ -6,6 +6,7 @@ import pytest
 
 from creditscope.errors import BadFile, CreditscopeError
 from creditscope.study.declaration import Study
+from creditscope.study.expansion import expand
 from creditscope.study.plan import only, plan
 
 LONG = str(list(range(1000)))
@@ -60,13 +61,13 @@ def test_options_may_be_quoted_dotted_or_a_table():
     quoted = Study.parse('[fixed]\nnetwork = "resmlp"\n"network.d" = 8\n"method.penalty" = 0.1')
     dotted = Study.parse("[fixed]\nnetwork.d = 8\nmethod.penalty = 0.1")
     table = Study.parse('[fixed.network]\nname = "resmlp"\nd = 8\n[fixed.method]\npenalty = 0.1')
-    assert [s.key for s in quoted.runs()] == [s.key for s in dotted.runs()] == [s.key for s in table.runs()]
-    assert quoted.runs()[0].penalty == 0.1
+    assert [s.key for s in expand(quoted)] == [s.key for s in expand(dotted)] == [s.key for s in expand(table)]
+    assert expand(quoted)[0].penalty == 0.1
 
 
 def test_an_unknown_budget_is_refused_with_those_there_are():
     with pytest.raises(CreditscopeError, match="no budget called 'laptp'. Did you mean 'laptop'?"):
-        Study.parse("[budget.laptop]\nepochs = 3").runs("laptp")
+        expand(Study.parse("[budget.laptop]\nepochs = 3"), "laptp")
 
 
 def test_only_keeps_the_runs_that_read_so_and_says_what_there_is():

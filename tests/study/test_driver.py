@@ -9,12 +9,12 @@ import pytest
 from tests.study.made import TWELVE, PretendEngine, failing, record
 
 from creditscope.errors import BadFile
-from creditscope.study.board import Board, LiveBoard
+from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
+from creditscope.study.display.board import Board, LiveBoard
 from creditscope.study.driver import Wishes, run_study
-from creditscope.study.job import Job, Outcome, Trouble
+from creditscope.study.engines.job import Job, Outcome, Trouble
 from creditscope.study.plan import plan
-from creditscope.study.spec import RunSpec
 from creditscope.study.state import standing
 from creditscope.study.store import State, Store
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditscope.errors import CreditscopeError
+from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
+from creditscope.study.expansion import expand
 from creditscope.study.plan import plan
-from creditscope.study.spec import RunSpec
 
 
 @given(
@@ -21,30 +22,30 @@ from creditscope.study.spec import RunSpec
 )
 def test_the_grid_is_the_product_of_its_axes(methods, seeds, widths):
     text = f'[grid]\nmethod = {methods}\nseed = {seeds}\n"network.d" = {widths}'
-    found = {(s.method, s.seed, s.network_options["d"]) for s in Study.parse(text).runs()}
+    found = {(s.method, s.seed, s.network_options["d"]) for s in expand(Study.parse(text))}
     assert found == set(product(methods, seeds, widths))
 
 
 def test_controls_stand_beside_their_run_and_are_shared_where_they_are_the_same_run():
     text = 'controls = ["frozen", "shallow"]\n[fixed]\nmethod = "dfa"\n[grid]\npenalty = [0.0, 0.01, 0.1]'
-    runs = Study.parse(text).runs()
+    runs = expand(Study.parse(text))
     assert [(spec.penalty, spec.control) for spec in runs] == [
         (0.0, "none"), (0.0, "frozen"), (0.0, "shallow"), (0.01, "none"), (0.1, "none")
     ]  # fmt: skip
 
 
 def test_the_ladder_has_a_rung_for_every_block_but_the_first_and_is_frozen_at_its_foot():
-    runs = Study.parse('controls = ["ladder"]\n[fixed]\n"network.depth" = 3').runs()
+    runs = expand(Study.parse('controls = ["ladder"]\n[fixed]\n"network.depth" = 3'))
     assert [spec.control for spec in runs] == ["none", "frozen", "ladder-1", "ladder-2"]
-    assert len(Study.parse('controls = ["ladder"]').runs()) == 1 + 4  # the network's own depth
+    assert len(expand(Study.parse('controls = ["ladder"]'))) == 1 + 4  # the network's own depth
 
 
 def test_single_rungs_can_be_named():
-    assert [spec.control for spec in Study.parse('controls = ["ladder-2"]').runs()] == ["none", "ladder-2"]
+    assert [spec.control for spec in expand(Study.parse('controls = ["ladder-2"]'))] == ["none", "ladder-2"]
 
 
 def test_a_control_has_no_controls():
-    runs = Study.parse('controls = ["frozen"]\n[grid]\ncontrol = ["shallow"]').runs()
+    runs = expand(Study.parse('controls = ["frozen"]\n[grid]\ncontrol = ["shallow"]'))
     assert [spec.control for spec in runs] == ["shallow"]
 
 
@@ -62,21 +63,21 @@ def test_an_addition_shares_what_is_fixed_and_the_seeds():
     method = "fa"
     seed = 7
     """
-    runs = Study.parse(text).runs()
+    runs = expand(Study.parse(text))
     assert [(s.method, s.seed, s.epochs) for s in runs] == [
         ("bp", 1, 3), ("bp", 2, 3), ("dfa", 1, 3), ("dfa", 1, 3), ("dfa", 2, 3), ("dfa", 2, 3), ("fa", 7, 3)
     ]  # fmt: skip
 
 
 def test_additions_alone_make_a_study():
-    assert [spec.method for spec in Study.parse('[[include]]\nmethod = ["dfa", "fa"]').runs()] == ["dfa", "fa"]
+    assert [spec.method for spec in expand(Study.parse('[[include]]\nmethod = ["dfa", "fa"]'))] == ["dfa", "fa"]
 
 
 def test_exclusion_looks_at_defaults_too():
     text = '[grid]\nmethod = ["bp", "dfa"]\npenalty = [0.0, 0.1]\n[[exclude]]\nmethod = "bp"\npenalty = [0.1, 0.2]'
-    assert [(s.method, s.penalty) for s in Study.parse(text).runs()] == [("bp", 0.0), ("dfa", 0.0), ("dfa", 0.1)]
+    assert [(s.method, s.penalty) for s in expand(Study.parse(text))] == [("bp", 0.0), ("dfa", 0.0), ("dfa", 0.1)]
     gone = '[grid]\n"network.d" = [8, 256]\n[[exclude]]\n"network.depth" = 4\n"network.d" = 8'
-    assert [s.network_options["d"] for s in Study.parse(gone).runs()] == [256]
+    assert [s.network_options["d"] for s in expand(Study.parse(gone))] == [256]
 
 
 def test_a_budget_has_the_last_word_over_grid_and_additions():
@@ -95,8 +96,8 @@ def test_a_budget_has_the_last_word_over_grid_and_additions():
     controls = ["frozen"]
     """
     study = Study.parse(text)
-    assert len(study.runs()) == 3 * 3 * 2
-    assert [(s.method, s.epochs, s.seed, s.control) for s in study.runs("smoke")] == [
+    assert len(expand(study)) == 3 * 3 * 2
+    assert [(s.method, s.epochs, s.seed, s.control) for s in expand(study, "smoke")] == [
         ("bp", 1, 1, "none"), ("bp", 1, 1, "frozen"), ("dfa", 1, 1, "none"), ("dfa", 1, 1, "frozen")
     ]  # fmt: skip
 
@@ -120,7 +121,7 @@ def test_the_additions_of_a_budget_stand_in_the_place_of_the_grid():
     epochs = 3
     seed = 1
     """
-    found = [(s.network, s.method, s.epochs, s.batch_size, s.seed) for s in Study.parse(text).runs("laptop")]
+    found = [(s.network, s.method, s.epochs, s.batch_size, s.seed) for s in expand(Study.parse(text), "laptop")]
     assert found == [("resmlp", "bp", 30, 64, 1), ("resmlp", "bp", 30, 64, 2), ("vit_mini", "bp", 3, 64, 1)]
 
 
@@ -131,9 +132,9 @@ def test_the_same_run_written_in_two_ways_is_planned_once():
 
 def test_ten_thousand_runs_are_the_most(monkeypatch):
     monkeypatch.setattr("creditscope.study.expansion.MOST_RUNS", 5)
-    assert len(Study.parse("[grid]\nseed = [1, 2, 3, 4, 5]").runs()) == 5
+    assert len(expand(Study.parse("[grid]\nseed = [1, 2, 3, 4, 5]"))) == 5
     with pytest.raises(CreditscopeError, match="declares 6 runs"):
-        Study.parse("[grid]\nseed = [1, 2, 3, 4, 5, 6]").runs()
+        expand(Study.parse("[grid]\nseed = [1, 2, 3, 4, 5, 6]"))
 
 
 def test_an_expansion_is_remembered_until_the_study_or_the_code_changes(tmp_path, monkeypatch):

@@ -8,9 +8,9 @@ import sys
 import pytest
 from tests.study.made import record, write_study
 
+from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 from creditscope.study.plan import plan
-from creditscope.study.spec import RunSpec
 from creditscope.study.state import Pace, duration, standing
 from creditscope.study.store import State, Store
 

@@ -9,18 +9,18 @@ import sys
 import pytest
 from tests.study.made import record
 
-from creditscope import checkpoint
 from creditscope.errors import BadFile, UnknownName
+from creditscope.runs.spec import RunSpec
 from creditscope.study import store as module
-from creditscope.study.spec import RunSpec
 from creditscope.study.store import Failure, State, Store
+from creditscope.training import checkpoint
 
 SPEC = RunSpec(epochs=1)
 KEY = "0123456789abcdef"
 HOLD = """
 import sys, time
 from pathlib import Path
-from creditscope.study.claims import Claim
+from creditscope.study.lock import Claim
 claim = Claim.take(Path(sys.argv[1]))
 claim.tell(3, 10)
 print("held", flush=True)

@@ -9,12 +9,13 @@ import pytest
 from tests.study.made import record
 
 from creditscope.diagnostics import diagnostics
-from creditscope.records import Provenance, Report, Subject
+from creditscope.diagnostics.seeds import over_seeds
+from creditscope.records.report import Provenance, Report, Subject
 from creditscope.study.declaration import Study
-from creditscope.study.page import table_page
+from creditscope.study.display.page import table_page
 from creditscope.study.plan import plan
 from creditscope.study.store import Store
-from creditscope.study.tables import audit_table, over_seeds
+from creditscope.study.tables import audit_table
 from creditscope.verdict import Finding, Measurement, Status, judge, profile
 
 HEALTHY = {"D0": 0.0, "D1": 1.5, "D2": 1e-3}

@@ -12,9 +12,9 @@ from tests.foreign_models import unchanged
 from torch import Tensor
 
 from creditscope import audit
-from creditscope.adapters import find_stream
-from creditscope.discovery import discover
-from creditscope.guards import undisturbed
+from creditscope.stream.discovery import discover
+from creditscope.stream.find import find_stream
+from creditscope.stream.isolation import undisturbed
 
 pytestmark = [pytest.mark.thirdparty, pytest.mark.filterwarnings("ignore")]
 

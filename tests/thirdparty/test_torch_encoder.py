@@ -11,8 +11,8 @@ from tests.foreign_models import draw, unchanged
 from torch import Tensor, nn
 
 from creditscope import audit
-from creditscope.adapters import find_stream
 from creditscope.errors import ModelMismatch
+from creditscope.stream.find import find_stream
 
 pytestmark = pytest.mark.thirdparty
 

@@ -12,8 +12,8 @@ from tests.foreign_models import unchanged
 from torch import Tensor
 
 from creditscope import audit
-from creditscope.adapters import find_stream
 from creditscope.errors import ModelMismatch
+from creditscope.stream.find import find_stream
 
 pytestmark = [pytest.mark.thirdparty, pytest.mark.filterwarnings("ignore")]
 

@@ -13,7 +13,7 @@ from creditscope.commands import options as words
 from creditscope.errors import BadFile, InvalidInput
 
 if TYPE_CHECKING:
-    from creditscope.records import Report
+    from creditscope.records.report import Report
 
 
 def _panel(title: str) -> Callable[..., Any]:
@@ -100,9 +100,9 @@ def audit(
         words.writable(file)
     import torch
 
-    from creditscope.auditing import audit as examine
-    from creditscope.commands.checkpoints import audit_folder, refuse_what_the_record_decides
+    from creditscope.auditing.audit import audit as examine
     from creditscope.commands.material import data_from, first_images, subject_from
+    from creditscope.runs.controls import audit_folder, refuse_what_the_record_decides
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -162,7 +162,7 @@ def write(report: Report, weights: Path, html: Path | None, latex: str | None, m
 
     shown = from_report(report)
     if weights.is_dir():
-        from creditscope.records import RunRecord
+        from creditscope.records.run import RunRecord
 
         record = RunRecord.from_json(weights / "record.json")
         (shown,) = from_runs([record.model_copy(update={"report": report})])

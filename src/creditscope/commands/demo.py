@@ -35,10 +35,10 @@ def demo(
 
     datasets[data](data_dir)  # fetched once, before several processes want it
     say(f"{data}, residual MLP, {epochs} epochs, seed {seed}: four methods and their twins with frozen blocks.")
-    from creditscope.study.board import board
+    from creditscope.study.display.board import board
     from creditscope.study.driver import Wishes, run_study
-    from creditscope.study.engine import LocalEngine
-    from creditscope.study.job import Job
+    from creditscope.study.engines.job import Job
+    from creditscope.study.engines.local import LocalEngine
 
     pattern = Job("", next(iter(runs.values())), data_folder=data_dir, credit_of_controls=False)
     try:

@@ -13,7 +13,7 @@ from creditscope.errors import InvalidInput
 if TYPE_CHECKING:
     from torch import nn
 
-    from creditscope.adapters import Stream
+    from creditscope.stream.states import Stream
 
 SAMPLES = 2
 READS = {
@@ -51,16 +51,16 @@ def inspect(
     settings, shape = words.pairs(option, "--option", "depth=12"), _shape(input)
     import torch
 
-    from creditscope.adapters import find_stream
-    from creditscope.auditing import explained
+    from creditscope.auditing.traces import as_input_error
     from creditscope.batch import Batch
     from creditscope.commands.material import model_from
-    from creditscope.guards import undisturbed
+    from creditscope.stream.find import find_stream
+    from creditscope.stream.isolation import undisturbed
 
     made = model_from(model, settings)
     stream = find_stream(made, words.blocks(blocks), words.read(read))
     inputs = _inputs(stream.model, shape, tokens)
-    with undisturbed(stream.model), explained(stream.model, Batch(inputs, torch.zeros(SAMPLES))):
+    with undisturbed(stream.model), as_input_error(stream.model, Batch(inputs, torch.zeros(SAMPLES))):
         stream.settle(inputs)
         say(drawn(stream, inputs, model))
     return 0
@@ -129,7 +129,7 @@ def _reading(stream: Stream) -> str:
 
 
 def _other_ways(stream: Stream, path: str) -> list[str]:
-    from creditscope.stream import block_lists
+    from creditscope.stream.states import block_lists
 
     return [
         "",

@@ -46,7 +46,7 @@ def data_from(name: str | None, folder: Path | None, file: Path | None) -> Data:
 
 def stored_batches(path: Path) -> Data:
     """The tensors `inputs` and `labels` of a safetensors file."""
-    from creditscope.weights import read_safetensors
+    from creditscope.training.weights import read_safetensors
 
     tensors = read_safetensors(path)
     if not {"inputs", "labels"} <= tensors.keys():
@@ -84,7 +84,7 @@ def subject_from(
     weights: Path, network: str | None, model: str | None, options: dict[str, Value], data: Data
 ) -> nn.Module:
     """The network of that name, or of the user's own function, filled with the weights of a file."""
-    from creditscope.weights import load_weights, read_weights
+    from creditscope.training.weights import load_weights, read_weights
 
     if (network is None) == (model is None):
         raise InvalidInput(
@@ -100,7 +100,7 @@ def subject_from(
 def network_from(name: str, options: dict[str, Value], data: Data, weights: dict[str, Tensor]) -> nn.Module:
     """A registered network of the data's shape; its classes are the data's, else those of the weights."""
     from creditscope.networks.build import build
-    from creditscope.weights import unwrapped
+    from creditscope.training.weights import unwrapped
 
     typed: dict[str, bool | int | float] = options  # type: ignore[assignment]  # build refuses other kinds
     if data.classes is not None:

@@ -12,7 +12,7 @@ from creditscope.errors import BadFile, InvalidInput
 if TYPE_CHECKING:
     import torch
 
-    from creditscope.adapters import Read
+    from creditscope.stream.states import Read
 
 Value = bool | int | float | str
 

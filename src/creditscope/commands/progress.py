@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from creditscope.records import HistoryRow
+    from creditscope.records.run import HistoryRow
 
 LINES = 10  # about as many plain lines as a run may write
 

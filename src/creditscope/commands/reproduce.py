@@ -19,7 +19,7 @@ from creditscope.errors import CreditscopeError, InvalidInput
 from creditscope.files import check_folder
 
 if TYPE_CHECKING:
-    from creditscope.reproduction.book import Book
+    from creditscope.papers.book import Book
     from creditscope.study.store import Store
 
 INTERRUPTED, INCOMPLETE = 130, 1
@@ -103,7 +103,7 @@ def reproduce(
 
 
 def _list(book: Book, workers: int | None, wanted: list[str]) -> int:
-    from creditscope.reproduction.progress import listing
+    from creditscope.papers.progress import listing
 
     say(listing(book, width(), workers, wanted))
     return 0
@@ -121,7 +121,7 @@ def _attempted(step: Callable[[], bool], failed: str, *, go_on: bool) -> bool:
 
 
 def _book(folder: Path, results: Path | None, budget: str) -> Book:
-    from creditscope.reproduction.book import LAPTOP, PAPER, Book
+    from creditscope.papers.book import LAPTOP, PAPER, Book
 
     if budget not in (LAPTOP, PAPER):
         raise InvalidInput(
@@ -132,7 +132,7 @@ def _book(folder: Path, results: Path | None, budget: str) -> Book:
 
 def _wanted(experiment: str | None) -> list[str]:
     """The names of the experiments to be done."""
-    from creditscope.reproduction.experiments import experiments, in_order
+    from creditscope.papers.experiments import experiments, in_order
 
     return [experiments[experiment].name] if experiment is not None else [one.name for one in in_order()]
 
@@ -149,10 +149,10 @@ def _store(folder: Path, results: Path | None) -> Store:
 def _run(name: str, book: Book, workers: int | None, data_dir: Path | None, *, retry: bool) -> bool:
     """Do the runs that are missing; whether all are there afterwards."""
     from creditscope.datasets import datasets
-    from creditscope.study.board import board
+    from creditscope.study.display.board import board
     from creditscope.study.driver import Wishes, run_study
-    from creditscope.study.engine import LocalEngine
-    from creditscope.study.job import Job
+    from creditscope.study.engines.job import Job
+    from creditscope.study.engines.local import LocalEngine
     from creditscope.study.store import State
 
     runs, kept = book.plan(name), book.store
@@ -196,9 +196,9 @@ def _written(name: str, book: Book, out: Path, records: Path, html: Path | None)
 def _write(name: str, book: Book, out: Path, records: Path) -> None:
     """Print the table and write it; numbers of earlier runs are held against the table that was there."""
     from creditscope.files import write_text
-    from creditscope.reproduction.changes import changes, read_sheet, told
-    from creditscope.reproduction.experiments import sheet
-    from creditscope.reproduction.page import markdown, text
+    from creditscope.papers.changes import changes, read_sheet, told
+    from creditscope.papers.experiments import sheet
+    from creditscope.papers.page import markdown, text
     from creditscope.study.export import write_records
 
     made = sheet(name, book)
@@ -217,8 +217,8 @@ def _write(name: str, book: Book, out: Path, records: Path) -> None:
 def _pages(name: str, book: Book, folder: Path) -> None:
     """The study's runs as pages; for the decision utility with its matrix."""
     from creditscope.commands.report import study_pages
-    from creditscope.reproduction.decisions import decisions
-    from creditscope.reproduction.experiments import experiments
+    from creditscope.papers.decisions import decisions
+    from creditscope.papers.experiments import experiments
 
     found = decisions(book) if name == "decision_utility" else ()
     title = experiments[name].question

@@ -16,7 +16,7 @@ from creditscope.errors import InvalidInput, UnknownName
 if TYPE_CHECKING:
     from creditscope.study.declaration import Study
     from creditscope.study.driver import Summary
-    from creditscope.study.engine import Engine
+    from creditscope.study.engines.local import Engine
     from creditscope.study.plan import Plan
     from creditscope.study.store import Store
 
@@ -105,9 +105,9 @@ def run(
     if not kept.folder.exists():
         kept.prepare()
         _planned(file, budget, plugin, kept)  # remembered for `status`, now that there is a place
-    from creditscope.study.board import board
+    from creditscope.study.display.board import board
     from creditscope.study.driver import Wishes, run_study
-    from creditscope.study.job import Job
+    from creditscope.study.engines.job import Job
 
     pattern = Job("", next(iter(runs.values())), device=device, data_folder=data_dir, snapshot_seconds=snapshot_every)
     before = signal.signal(signal.SIGTERM, _as_interrupt)
@@ -127,10 +127,10 @@ def run(
 
 def _engine(workers: int | None, ray: str | None, cpus: float, gpus: float) -> Engine:
     if ray is None:
-        from creditscope.study.engine import LocalEngine
+        from creditscope.study.engines.local import LocalEngine
 
         return LocalEngine(workers)
-    from creditscope.study.cluster import RayEngine
+    from creditscope.study.engines.ray import RayEngine
 
     return RayEngine(ray, cpus=cpus, gpus=gpus, most=workers)
 
@@ -161,7 +161,7 @@ def status(
     plugin: Plugins = None,
 ) -> int:
     """How far a study is: done, running, failed, missing, and the time left."""
-    from creditscope.study.page import status_page
+    from creditscope.study.display.page import status_page
     from creditscope.study.state import standing
 
     kept = _store(store, results)
@@ -185,7 +185,7 @@ def show(
         raise UnknownName(
             f"There is no run {key!r} in {store}.{some}\nGive a key of `creditscope study status --runs`."
         )
-    from creditscope.study.page import run_page
+    from creditscope.study.display.page import run_page
 
     if json and kept.record_path(matching[0]) is not None:
         say(kept.record(matching[0]).to_json().rstrip("\n"))
@@ -254,7 +254,7 @@ def report(
     plugin: Plugins = None,
 ) -> int:
     """The audit table over seeds: a verdict for each seed, and for each method as a whole."""
-    from creditscope.study.page import table_page
+    from creditscope.study.display.page import table_page
     from creditscope.study.tables import audit_table
 
     kept = _store(store, results)

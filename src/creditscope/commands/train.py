@@ -12,7 +12,7 @@ from creditscope.commands import options as words
 from creditscope.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from creditscope.study.spec import RunSpec
+    from creditscope.runs.spec import RunSpec
 
 Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the checkpoint goes.")]
 Method = Annotated[str, typer.Option(metavar="NAME", help="See `creditscope list methods`.")]
@@ -67,7 +67,7 @@ def train(
     """
     from pydantic import ValidationError
 
-    from creditscope.study.spec import RunSpec
+    from creditscope.runs.spec import RunSpec
 
     try:
         spec = RunSpec(
@@ -96,7 +96,7 @@ def train(
         ) from error
     import torch
 
-    from creditscope.study.running import check
+    from creditscope.runs.run import check
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -123,10 +123,10 @@ def _named(controls: str, control: str) -> list[str]:
 
 def _run(spec: RunSpec, folder: Path, data_folder: Path | None, device: str) -> bool:
     """Train one spec into its folder, unless it is there already; whether it came to its end."""
-    from creditscope.checkpoint import RECORD
     from creditscope.commands.progress import watching
-    from creditscope.records import RunRecord
-    from creditscope.study.running import train as fit_spec
+    from creditscope.records.run import RunRecord
+    from creditscope.runs.run import train as fit_spec
+    from creditscope.training.checkpoint import RECORD
 
     if (folder / RECORD).exists():
         found = RunRecord.from_json(folder / RECORD)

@@ -15,7 +15,7 @@ from creditscope.registry import Registry
 from creditscope.verdict import Finding, Limit, Measurement, Missing, Status
 
 if TYPE_CHECKING:
-    from creditscope.evidence import Evidence
+    from creditscope.evidence.records import Evidence
 
 Measure = Callable[["Evidence"], Measurement | Missing]
 

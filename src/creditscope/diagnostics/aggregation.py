@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from creditscope.aggregation import inexact, mean, standing, survives
 from creditscope.diagnostics import diagnostic
 from creditscope.diagnostics.content import FLOOR, GATED
+from creditscope.statistics.layers import inexact, mean, standing, survives
 from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
-    from creditscope.credit_evidence import CreditEvidence
-    from creditscope.evidence import Evidence
+    from creditscope.evidence.credit import CreditEvidence
+    from creditscope.evidence.records import Evidence
 
 FEWEST = 3
 

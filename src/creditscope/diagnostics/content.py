@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from creditscope.aggregation import deep_mean, mean, spread, standing
 from creditscope.diagnostics import diagnostic
+from creditscope.statistics.layers import deep_mean, mean, spread, standing
 from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
-    from creditscope.evidence import Evidence
+    from creditscope.evidence.records import Evidence
 
 FLOOR = 3.0
 GATED = "not interpretable: the reference has collapsed (D2)"

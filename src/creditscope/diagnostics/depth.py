@@ -7,11 +7,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, cast
 
 from creditscope.diagnostics import diagnostic, diagnostics, examine
-from creditscope.intervals import Interval, newcombe_interval, paired_interval, t_interval, welch_interval
+from creditscope.statistics.intervals import Interval, newcombe_interval, paired_interval, t_interval, welch_interval
 from creditscope.verdict import Finding, Limit, Measurement, Missing
 
 if TYPE_CHECKING:
-    from creditscope.evidence import Evidence
+    from creditscope.evidence.records import Evidence
 
 POINTS = 100.0
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from creditscope.aggregation import deep_mean, standing
 from creditscope.diagnostics import diagnostic
 from creditscope.diagnostics.content import GATED
+from creditscope.statistics.layers import deep_mean, standing
 from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
-    from creditscope.credit_evidence import CreditEvidence
-    from creditscope.evidence import Evidence
+    from creditscope.evidence.credit import CreditEvidence
+    from creditscope.evidence.records import Evidence
 
 
 @diagnostic(

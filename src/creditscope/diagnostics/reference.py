@@ -8,7 +8,7 @@ from creditscope.diagnostics import diagnostic
 from creditscope.verdict import Limit, Measurement
 
 if TYPE_CHECKING:
-    from creditscope.evidence import Evidence
+    from creditscope.evidence.records import Evidence
 
 PUBLISHED_BATCH = 128  # the batch size at which the published floor of a mean loss's gradient was calibrated
 FLOOR = 1e-7  # 10 x eps of F.cosine_similarity

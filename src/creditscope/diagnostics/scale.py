@@ -8,7 +8,7 @@ from creditscope.diagnostics import diagnostic
 from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
-    from creditscope.evidence import Evidence
+    from creditscope.evidence.records import Evidence
 
 
 @diagnostic(

@@ -11,7 +11,7 @@ from creditscope.diagnostics import diagnostic
 from creditscope.verdict import Limit, Measurement
 
 if TYPE_CHECKING:
-    from creditscope.evidence import Evidence
+    from creditscope.evidence.records import Evidence
 
 
 @diagnostic(

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from creditscope.batch import Batch
+from creditscope.credit import Credit
 from creditscope.methods import method
 from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Scope
 from creditscope.networks.staged import StagedNetwork
-from creditscope.trace import Credit
 
 
 class EndToEnd(CreditRule):

@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from creditscope.batch import Batch
+from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, forward_in_pieces
 from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope, look
 from creditscope.networks.staged import StagedNetwork, initialise
-from creditscope.trace import Credit
 
 WIDTH = 256
 LEARNING_RATE = 1e-3

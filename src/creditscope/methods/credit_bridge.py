@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from creditscope.credit import Credit
 from creditscope.methods import method
 from creditscope.methods.bridge import WIDTH, BridgeNetwork, BridgeRule, Lesson, drawn_layers, module, positions
 from creditscope.methods.local import LocalPass
 from creditscope.methods.rule import Feedback, Moment
 from creditscope.networks.staged import StagedNetwork
-from creditscope.trace import Credit
 
 VALUE, AVERAGE = "value", "average"
 DECAY = 0.995  # of V̄, the running average of V's weights

@@ -11,14 +11,7 @@ from torch import Tensor
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
-from creditscope.methods.local import (
-    LocalPass,
-    LocalRule,
-    Normalisation,
-    check_normalisation,
-    drawn_again,
-    normal,
-)
+from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, drawn_again, normal
 from creditscope.methods.rule import Feedback, look
 from creditscope.networks.staged import StagedNetwork
 

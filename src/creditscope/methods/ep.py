@@ -9,20 +9,13 @@ import torch
 from torch import Tensor
 
 from creditscope.batch import Batch
+from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
 from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, forward_in_pieces
-from creditscope.methods.relaxation import (
-    Schedule,
-    Settled,
-    held_statistics,
-    nudged_loss,
-    recorded_statistics,
-    relax,
-)
+from creditscope.methods.relaxation import Schedule, Settled, held_statistics, nudged_loss, recorded_statistics, relax
 from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope
 from creditscope.networks.staged import StagedNetwork
-from creditscope.trace import Credit
 
 REJECTED = "rejected"
 TOO_MANY = 0.5  # of an epoch's relaxation steps

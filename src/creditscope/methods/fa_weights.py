@@ -18,7 +18,7 @@ from creditscope.methods import method
 from creditscope.methods.bp import EndToEnd
 from creditscope.methods.rule import Feedback
 from creditscope.networks.staged import StagedNetwork
-from creditscope.padding import padded
+from creditscope.stream.padding import padded
 
 OTHERS = (nn.Conv1d, nn.Conv3d, nn.modules.conv._ConvTransposeNd, nn.Bilinear, nn.RNNBase, nn.RNNCellBase)
 

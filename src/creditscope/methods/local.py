@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from creditscope.batch import Batch
+from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Scope
 from creditscope.networks.staged import StagedNetwork
-from creditscope.trace import Credit
 
 Normalisation = Literal["sample", "batch", "none"]
 

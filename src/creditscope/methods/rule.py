@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.batch import Batch
+from creditscope.credit import Credit, CreditSource
 from creditscope.networks.staged import StagedNetwork
-from creditscope.trace import Credit, CreditSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from creditscope.batch import Batch
+from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Moment, Scope, look
 from creditscope.networks.staged import StagedNetwork
-from creditscope.trace import Credit
 
 
 @dataclass(frozen=True)

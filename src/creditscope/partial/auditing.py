@@ -12,7 +12,7 @@ from creditscope.errors import InvalidInput
 from creditscope.partial.fields import checked_roles, number, share
 from creditscope.partial.logs import Log, Row, parse_log, with_embedding
 from creditscope.partial.readings import Reading, State, depth, drift, finite, reference, scale
-from creditscope.records import Record
+from creditscope.records.record import Record
 from creditscope.verdict import Status, Verdict, judge, profile
 
 Shares = float | Sequence[float] | None
@@ -157,7 +157,7 @@ def _together(seeds: tuple[SeedAudit, ...], baseline: Shares, known: _Known) -> 
 
 def _over_seeds(found: Sequence[Reading]) -> Reading:
     """One reading for all seeds, in the weakest of their states; a number only where every seed has one of its kind."""
-    from creditscope.study.tables import over_seeds
+    from creditscope.diagnostics.seeds import over_seeds
 
     finding = over_seeds([reading.finding for reading in found])
     if len({(reading.state, reading.at_least, reading.layer) for reading in found}) > 1:

@@ -23,7 +23,7 @@ from creditscope.partial.fields import (
     share,
     shown,
 )
-from creditscope.records import RunRecord
+from creditscope.records.run import RunRecord
 
 FORM = '{"final_test_acc": 0.36, "log": [{"h_L_norm": 4e4, "g_2_norm": 1e-6}, ...]}'
 Norms = dict[int, float]  # by layer

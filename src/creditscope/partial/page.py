@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from creditscope.partial.auditing import PartialAudit, SeedAudit
 from creditscope.partial.readings import Reading, State
 from creditscope.report.numbers import accuracy, distance, interval, limit, value
 from creditscope.report.text import NARROWEST, OUTCOME_STYLES, STYLES, Paint
 from creditscope.verdict import PROFILES, Status
+
+if TYPE_CHECKING:
+    from creditscope.partial.auditing import PartialAudit, SeedAudit
 
 STATE_STYLES = {State.OPEN: "yellow", State.MISSING: "dim"}
 GAP = 2

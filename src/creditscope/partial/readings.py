@@ -14,11 +14,11 @@ from creditscope.diagnostics.depth import from_accuracies
 from creditscope.diagnostics.reference import PUBLISHED_BATCH
 from creditscope.partial.fields import LAST
 from creditscope.partial.logs import Norms, Row
-from creditscope.records import Record
+from creditscope.records.record import Record
 from creditscope.verdict import Finding, Measurement, Missing, Status
 
 if TYPE_CHECKING:
-    from creditscope.evidence import Evidence
+    from creditscope.evidence.records import Evidence
 
 WEIGHTS = "Audit the weights with `creditscope audit`"
 
@@ -207,7 +207,7 @@ def _or_blocks(blocks: int | None) -> str:
 
 
 def _for_depth(trained: Sequence[float], control: Sequence[float], finding: Finding) -> str:
-    from creditscope.study.seeds import seeds_to_settle
+    from creditscope.statistics.seeds import seeds_to_settle
 
     controls = control if len(control) == len(trained) else [control[0]] * len(trained)
     differences = [100 * (a - b) for a, b in zip(trained, controls, strict=True)]

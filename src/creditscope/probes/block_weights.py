@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from creditscope.padding import padded
+from creditscope.stream.padding import padded
 
 Inputs = dict[nn.Parameter, list[Tensor]]
 

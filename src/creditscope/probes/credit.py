@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from creditscope.adapters import Stream
-from creditscope.alignment import AlignmentLedger
-from creditscope.batch import Batch
-from creditscope.credit_evidence import CreditEvidence
-from creditscope.guards import first_images
+from creditscope.batch import Batch, first_images
+from creditscope.credit import CreditSource
+from creditscope.evidence.alignment import AlignmentLedger
+from creditscope.evidence.credit import CreditEvidence
 from creditscope.probes.hidden_backprop import hidden_backprop
 from creditscope.probes.images import PROBE_IMAGES, Piece
-from creditscope.probes.moves import moved
+from creditscope.probes.interventions import moved
 from creditscope.probes.nulls import null
 from creditscope.probes.precision import precision
 from creditscope.probes.source import checked_signals
-from creditscope.trace import CreditSource, LossFunction, Trace
+from creditscope.stream.states import Stream
+from creditscope.stream.trace import LossFunction, Trace
 
 
 class CreditLedger:

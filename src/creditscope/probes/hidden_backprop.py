@@ -9,10 +9,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from creditscope.adapters import Stream
-from creditscope.batch import Batch
-from creditscope.credit_evidence import HiddenBackprop, Layers
-from creditscope.guards import as_float64, first_images, in_float64
+from creditscope.batch import Batch, first_images
+from creditscope.credit import CreditSource
+from creditscope.evidence.credit import HiddenBackprop, Layers
 from creditscope.probes.block_weights import (
     Watching,
     block_weights,
@@ -22,7 +21,9 @@ from creditscope.probes.block_weights import (
     unseen_change,
 )
 from creditscope.probes.source import checked_signals
-from creditscope.trace import CreditSource, LossFunction, capture
+from creditscope.stream.isolation import as_float64, in_float64
+from creditscope.stream.states import Stream
+from creditscope.stream.trace import LossFunction, capture
 
 MOST_IMAGES = 64
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from creditscope.adapters import Stream
 from creditscope.batch import Batch, each_tensor
-from creditscope.trace import LossFunction, per_sample
+from creditscope.stream.states import Stream
+from creditscope.stream.trace import LossFunction, per_sample
 
 PROBE_IMAGES = 1024  # whatever costs more than one pass looks at the first of them
 ROWS = 1024  # copies of a batch that are run at once never make more rows than this, if one copy does not

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from creditscope.adapters import Stream
 from creditscope.batch import Batch, each_tensor
-from creditscope.credit_evidence import LabelLeak
-from creditscope.trace import CreditSource
+from creditscope.credit import CreditSource
+from creditscope.evidence.credit import LabelLeak
+from creditscope.stream.states import Stream
 
 MOVED = 1e-3  # of the norm of an image's logits
 

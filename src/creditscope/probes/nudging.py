@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from creditscope.adapters import Stream
 from creditscope.probes.images import Piece, losses_from, per_image, sizes, totals
-from creditscope.trace import LossFunction, Trace
+from creditscope.stream.states import Stream
+from creditscope.stream.trace import LossFunction, Trace
 
 STEP = 0.01  # η
 

@@ -9,12 +9,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from creditscope.adapters import Stream
-from creditscope.credit_evidence import Layers, Null
-from creditscope.evidence import norm_table
+from creditscope.credit import CreditSource
+from creditscope.evidence.credit import Layers, Null
+from creditscope.evidence.norms import norm_table
 from creditscope.probes.images import Piece
 from creditscope.probes.label_leak import with_labels
-from creditscope.trace import CreditSource
+from creditscope.stream.states import Stream
 
 DRAWS = 20
 

@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from creditscope.adapters import Stream
 from creditscope.probes.images import ROWS, Piece, losses_from, sizes, totals
-from creditscope.trace import LossFunction, Trace
+from creditscope.stream.states import Stream
+from creditscope.stream.trace import LossFunction, Trace
 
 DIRECTIONS = 32  # per image
 STEP = 1e-3  # of a state's own norm, or absolute as published

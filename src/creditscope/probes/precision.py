@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from creditscope.adapters import Stream
-from creditscope.alignment import exact_cosines
-from creditscope.credit_evidence import Precision
-from creditscope.guards import as_float64, in_float64
+from creditscope.evidence.alignment import exact_cosines
+from creditscope.evidence.credit import Precision
 from creditscope.probes.images import Piece
-from creditscope.trace import LossFunction, capture
+from creditscope.stream.isolation import as_float64, in_float64
+from creditscope.stream.states import Stream
+from creditscope.stream.trace import LossFunction, capture
 
 
 def precision(stream: Stream, pieces: Sequence[Piece], loss_fn: LossFunction) -> Precision:

@@ -9,17 +9,17 @@ from typing import Any
 
 import torch
 
-from creditscope.adapters import Stream
-from creditscope.batch import Batch
+from creditscope.batch import Batch, first_images
 from creditscope.errors import InvalidInput
-from creditscope.evidence import Evidence
-from creditscope.guards import first_images
+from creditscope.evidence.records import Evidence
 from creditscope.probes.credit import CreditLedger
 from creditscope.probes.images import PROBE_IMAGES
 from creditscope.probes.label_leak import Answers, answers_of, label_leak
-from creditscope.probes.source import credit_source, own_gradients
+from creditscope.probes.source import credit_source
 from creditscope.probes.weight_drift import weight_drift
-from creditscope.trace import LossFunction, Trace
+from creditscope.stream.isolation import own_gradients
+from creditscope.stream.states import Stream
+from creditscope.stream.trace import LossFunction, Trace
 
 SEED = 0  # of the probes' own generator: an audit repeats itself
 

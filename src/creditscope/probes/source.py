@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.batch import Batch
+from creditscope.credit import CreditSource
 from creditscope.errors import InvalidInput
-from creditscope.trace import CreditSource, Trace
+from creditscope.stream.trace import Trace
 
 CreditFunction = Callable[[Batch], Sequence[Tensor]]
 
@@ -98,17 +98,3 @@ def _check_signal(signal: Tensor, state: Tensor, layer: int) -> None:
 
 def _kinds(given: Sequence[Any]) -> str:
     return ", ".join(dict.fromkeys(type(item).__name__ for item in given)) or "nothing"
-
-
-@contextmanager
-def own_gradients(model: nn.Module) -> Iterator[None]:
-    """A credit function may call backward(): the parameters' .grad come back as they were."""
-    before = [(p, p.grad, None if p.grad is None else p.grad.clone()) for p in model.parameters()]
-    try:
-        yield
-    finally:
-        for parameter, gradient, value in before:
-            if gradient is not None and value is not None and not torch.equal(gradient, value):
-                with torch.no_grad():
-                    gradient.copy_(value)
-            parameter.grad = gradient

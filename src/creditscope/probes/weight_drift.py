@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from creditscope.credit_evidence import Layers
 from creditscope.errors import InvalidInput
+from creditscope.evidence.credit import Layers
 
 
 def weight_drift(model: nn.Module, initial: Any, blocks: Sequence[nn.Module]) -> Layers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from creditscope.records import Report
+from creditscope.records.report import Report
 from creditscope.report.numbers import accuracy, limit, number, value
 from creditscope.report.reading import judged
 from creditscope.verdict import PROFILES, Finding, Status

@@ -10,7 +10,8 @@ from typing import Any
 
 from creditscope.errors import BadFile
 from creditscope.files import read_text
-from creditscope.records import Report, RunRecord
+from creditscope.records.report import Report
+from creditscope.records.run import RunRecord
 
 RECORD, REPORT = "record.json", "report.json"
 NESTED = ("network_options", "method_options", "data_options")

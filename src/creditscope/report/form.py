@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from creditscope.records import Report
+from creditscope.records.report import Report
 from creditscope.report.exhibits import Exhibit
 from creditscope.report.form_entries import Entry, entry
 from creditscope.report.form_pitfalls import Pitfall, pitfalls
@@ -110,7 +110,7 @@ def _layers(values: tuple[float, ...]) -> str:
 
 def _accuracy(shares: tuple[float, ...] | None, images: int) -> str:
     """Mean ± standard deviation with the 95 % t-interval; one seed has only its test images to go by."""
-    from creditscope.intervals import t_interval, wilson_interval
+    from creditscope.statistics.intervals import t_interval, wilson_interval
 
     if not shares:
         return "not given"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from creditscope.records import Report
+from creditscope.records.report import Report
 
 HALF = ("float16", "half")
 

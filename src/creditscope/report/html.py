@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from creditscope.files import write_text
-from creditscope.records import Report
+from creditscope.records.report import Report
 from creditscope.report.charts import figures
 from creditscope.report.charts_scene import Scene
 from creditscope.report.charts_theme import PAGE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from creditscope.records import Report, RunRecord
+from creditscope.records.report import Report
+from creditscope.records.run import RunRecord
 from creditscope.report.exhibits import Exhibit
 from creditscope.report.layers import columns
 from creditscope.report.numbers import ABSENT, accuracy, distance, interval, limit, number, value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from creditscope.records import RunRecord
+from creditscope.records.run import RunRecord
 from creditscope.report.exhibits import Exhibit, from_runs
 from creditscope.verdict import Finding, Verdict
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from creditscope.records import Report
+from creditscope.records.report import Report
 from creditscope.report.claim import claim
 from creditscope.report.exhibits import Exhibit, from_report
 from creditscope.report.form import form

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from creditscope.records import Report
+from creditscope.records.report import Report
 from creditscope.verdict import Limit, Measurement, Status
 
 # Known columns in their order, with their headings. Other numbers per layer follow under their own names.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from creditscope.records import Report
+from creditscope.records.report import Report
 from creditscope.report.claim import claim
 from creditscope.report.exhibits import Exhibit, from_report
 from creditscope.report.form import form

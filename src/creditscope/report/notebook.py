@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from creditscope.records import Report
+from creditscope.records.report import Report
 from creditscope.report.numbers import limit, value
 from creditscope.verdict import Finding, Status
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from creditscope.records import Report
+from creditscope.records.report import Report
 from creditscope.verdict import NO_CREDIT, PROFILES, Finding, Status
 
 Item = tuple[str, str]  # a mark and its sentence

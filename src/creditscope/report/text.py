@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from creditscope.records import Report
+from creditscope.records.report import Report
 from creditscope.report.layers import Column, collapsed, columns, scale_bars
 from creditscope.report.numbers import accuracy, distance, interval, limit, number, value
 from creditscope.report.reading import advisory, asked, left_open, not_meant, remedies

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,9 +11,9 @@ from pydantic import Field
 
 from creditscope.errors import BadFile, InvalidInput, UnknownName
 from creditscope.files import read_text
-from creditscope.records import Record
+from creditscope.records.record import Record
 from creditscope.registry import unknown
-from creditscope.study.spec import RunSpec
+from creditscope.runs.spec import RunSpec
 
 Value = bool | int | float | str
 Settings = dict[str, Value]
@@ -83,12 +83,6 @@ class Study(Record):
             exclude=_listed(source, "exclude", found.get("exclude", [])),
             budgets={name: _budget(source, f"budget.{name}", table) for name, table in budgets.items()},
         )
-
-    def runs(self, budget: str | None = None, plugins: Sequence[str] = ()) -> list[RunSpec]:
-        """Every run of the study, controls beside what they control, each run once."""
-        from creditscope.study.expansion import expand
-
-        return expand(self, budget, plugins)
 
 
 def refuse(source: str, table: str, key: str, why: str, kind: type[Exception] = UnknownName) -> NoReturn:

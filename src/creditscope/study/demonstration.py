@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import fill
 
-from creditscope.records import RunRecord
+from creditscope.records.run import RunRecord
+from creditscope.runs.spec import RunSpec
 from creditscope.study.plan import Plan
-from creditscope.study.spec import RunSpec
 from creditscope.study.store import Store
 from creditscope.study.tables import AuditRow, audit_table
 from creditscope.verdict import Finding, Status

@@ -7,11 +7,11 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from creditscope.errors import BadFile
-from creditscope.records import RunRecord
-from creditscope.study.board import Board
-from creditscope.study.claims import Claim
-from creditscope.study.engine import Ended, Engine, Epoch
-from creditscope.study.job import Job, Outcome
+from creditscope.records.run import RunRecord
+from creditscope.study.display.board import Board
+from creditscope.study.engines.job import Job, Outcome
+from creditscope.study.engines.local import Ended, Engine, Epoch
+from creditscope.study.lock import Claim
 from creditscope.study.plan import Plan
 from creditscope.study.state import learn_pace
 from creditscope.study.store import Failure, State, Store

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from creditscope.errors import CreditscopeError, InvalidInput, UnknownName
 from creditscope.registry import unknown
+from creditscope.runs.spec import RunSpec, known_options
 from creditscope.study.declaration import PARTS, Axes, Budget, Settings, Study, Value, refuse
-from creditscope.study.spec import RunSpec, known_options
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -172,7 +172,7 @@ def _rungs(study: Study, spec: RunSpec) -> list[str]:
 
 def check(study: Study, specs: Sequence[RunSpec]) -> None:
     """Refuse names, options and values that no run could start with; needs torch, unlike the expansion."""
-    from creditscope.study.running import make_recipe, make_rule
+    from creditscope.runs.run import make_recipe, make_rule
 
     for spec in specs:
         for part in PARTS:

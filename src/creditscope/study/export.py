@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from creditscope.files import write_text
-from creditscope.records import HistoryRow, RunRecord
+from creditscope.records.run import HistoryRow, RunRecord
+from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import PARTS
 from creditscope.study.plan import Plan
-from creditscope.study.spec import RunSpec
 from creditscope.study.store import Store
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from creditscope import __version__
 from creditscope.errors import BadFile, InvalidInput, UnknownName
 from creditscope.files import write_text
+from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import FIELDS, PARTS, Study, Value
-from creditscope.study.spec import RunSpec
 
 EXPANDED = "expanded"  # the folder of a store that holds what was expanded
 Plan = dict[str, RunSpec]  # by key, in the order of the study
@@ -45,11 +45,11 @@ def plan(study: Study, budget: str | None = None, plugins: Sequence[str] = (), s
 
 def _checked(study: Study, budget: str | None, plugins: Sequence[str]) -> list[RunSpec]:
     from creditscope.plugins import load_plugin
-    from creditscope.study.expansion import check
+    from creditscope.study.expansion import check, expand
 
     for plugin in dict.fromkeys((*study.plugins, *plugins)):
         load_plugin(plugin)
-    specs = study.runs(budget, plugins)
+    specs = expand(study, budget, plugins)
     check(study, specs)
     return specs
 
@@ -68,8 +68,9 @@ def _digest(study: Study, budget: str | None, plugins: Sequence[str]) -> str:
     package = Path(__file__).resolve().parents[1]
     folders = [package / name for name in ("networks", "methods", "datasets")]
     alone = [
-        package / "training.py",
-        *(package / "study" / f"{name}.py" for name in ("spec", "declaration", "expansion")),
+        package / "training" / "recipe.py",
+        package / "runs" / "spec.py",
+        *(package / "study" / f"{name}.py" for name in ("declaration", "expansion")),
     ]
     files = [*alone, *(file for folder in folders for file in sorted(folder.glob("*.py")))]
     stamps = [(str(file.relative_to(package)), file.stat().st_size, file.stat().st_mtime_ns) for file in files]

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
+from creditscope.runs.spec import RunSpec
 from creditscope.study.plan import Plan
-from creditscope.study.spec import RunSpec
 from creditscope.study.store import State, Store
 
 SAMPLES = 40  # finished runs that are read for their times; a store of thousands answers as fast as one of ten

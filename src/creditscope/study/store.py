@@ -24,8 +24,9 @@ from pydantic import ValidationError
 
 from creditscope.errors import BadFile, UnknownName
 from creditscope.files import read_text, whole, write_text
-from creditscope.records import Record, RunRecord
-from creditscope.study.claims import Claim, Progress, holder
+from creditscope.records.record import Record
+from creditscope.records.run import RunRecord
+from creditscope.study.lock import Claim, Progress, holder
 
 WEIGHTS, RECORD = "weights.safetensors", "record.json"  # as `Checkpoint.save` names them
 KEY = re.compile(r"[0-9a-f]{16}")

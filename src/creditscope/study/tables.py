@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median
+from statistics import fmean
 
 from pydantic import Field
 
 from creditscope.diagnostics.depth import from_accuracies
+from creditscope.diagnostics.seeds import over_seeds
 from creditscope.errors import InvalidInput
-from creditscope.records import Record, RunRecord
-from creditscope.study.divergence import after_divergence
+from creditscope.records.record import Record
+from creditscope.records.run import RunRecord, after_divergence
+from creditscope.runs.spec import RunSpec
+from creditscope.statistics.seeds import Spread, seeds_to_settle, spread
 from creditscope.study.plan import Plan
-from creditscope.study.seeds import Spread, seeds_to_settle, spread
-from creditscope.study.spec import RunSpec
 from creditscope.study.store import Store
-from creditscope.verdict import Finding, Measurement, Status, Verdict, judge, profile
+from creditscope.verdict import Finding, Status, Verdict, judge, profile
 
 POINTS = 100.0
 Findings = dict[str, Finding]
@@ -150,31 +150,6 @@ class _Judging:
             return finding
         limit = replace(finding.limit, at=at, because=f"set by the user; the report's limit is {finding.limit.at:g}")
         return replace(finding, limit=limit, status=limit.judge(finding.measurement))
-
-
-def over_seeds(found: Sequence[Finding | None]) -> Finding:
-    """One finding for all seeds: what every seed says, else undecided; the number is the median over seeds."""
-    present = [finding for finding in found if finding is not None]
-    first = present[0]
-    answers = {(finding.status, finding.cause if finding.status is Status.FIRES else "") for finding in present}
-    agreed = len(answers) == 1 and len(present) == len(found)
-    status = first.status if agreed else Status.UNDECIDED
-    measured = [finding.measurement for finding in present if finding.measurement is not None]
-    fires = sum(finding.status is Status.FIRES for finding in present)
-    note = f"fires on {fires} of {len(found)} seeds"
-    if not measured:
-        return replace(first, status=status, measurement=None, note=first.note or note)
-    layers = [measurement.per_layer for measurement in measured]
-    same = len({len(values) for values in layers}) == 1
-    per_layer = tuple(_median(values) for values in zip(*layers, strict=True)) if same else ()
-    cause = first.cause if agreed else ""
-    together = Measurement(_median([m.value for m in measured]), per_layer, None, cause, note)
-    return replace(first, status=status, measurement=together, note=note)
-
-
-def _median(values: Sequence[float]) -> float:
-    """NaN if any value is: a middle among numbers that are none would depend on their order."""
-    return math.nan if any(math.isnan(value) for value in values) else median(values)
 
 
 def _above_best(row: AuditRow, rows: Iterable[AuditRow]) -> float | None:

@@ -1,0 +1,1 @@
+"""The front door: a network and batches in, a Report out."""

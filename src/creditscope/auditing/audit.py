@@ -1,0 +1,154 @@
+"""The front door: a trained network and batches in, a Report out."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from creditscope import __version__
+from creditscope.auditing.input_checks import (
+    check_texts,
+    checked_accuracies,
+    checked_limits,
+)
+from creditscope.auditing.measures import bad_weights, credit_measures, norm_measures
+from creditscope.auditing.traces import traces
+from creditscope.credit import CreditSource
+from creditscope.diagnostics import examine_all
+from creditscope.evidence.ledger import Ledger
+from creditscope.evidence.records import Evidence
+from creditscope.probes.label_leak import Answers
+from creditscope.probes.probing import Probing
+from creditscope.probes.source import CreditFunction
+from creditscope.provenance import source_commit
+from creditscope.records.report import Provenance, Report, Subject
+from creditscope.stream.isolation import undisturbed
+from creditscope.stream.reference_model import own_credit, referenced
+from creditscope.stream.states import Read, Stream
+from creditscope.stream.trace import LossFunction, cross_entropy
+from creditscope.verdict import Finding, Status, judge, profile
+
+Accuracy = float | Sequence[float]
+
+
+def audit(
+    model: nn.Module,
+    batches: Iterable[Any],
+    *,
+    blocks: str | Sequence[str] | None = None,
+    accuracy: Accuracy | None = None,
+    control_accuracy: Accuracy | None = None,
+    protocol: str = "three",
+    thresholds: Mapping[str, float] | None = None,
+    loss_fn: LossFunction | None = None,
+    read: Read = "auto",
+    name: str = "",
+    notes: str = "",
+    check_gradient: bool = True,
+    credit: CreditSource | CreditFunction | None = None,
+    credit_local: bool | None = None,
+    predict: Answers | None = None,
+    initial: nn.Module | Mapping[str, Tensor] | None = None,
+    reference: nn.Module | None = None,
+) -> Report:
+    """Audit a trained network; the model comes back exactly as it was given.
+
+    batches           any iterable of (inputs, labels), read once; disjoint
+    blocks            path of the block list, or module names, for a model that does not show its stream
+    accuracy          share of right answers, one number or one per seed; measured on the batches if not given
+    control_accuracy  the same of the frozen-blocks control; without it depth utility stays open
+    protocol          "three", "four" or "april"
+    thresholds        other limits by code, for example {"D1": 100}
+    loss_fn           (logits, labels) -> one loss per sample, for other tasks than classification
+    read              which vector stands for a state with tokens: "auto", "first", "mean", "all" or an index
+    check_gradient    compare the backward pass with a finite difference first
+    credit            checkpoint.credit(), or any function Batch -> [a_0..a_L]: Γ, ρ, nudging and D5 to D9
+    credit_local      False if the function is meant to carry credit through the weights above; D9 then does not judge
+    predict           Batch -> logits, for a method with an inference phase: its answers must not know the labels (D8)
+    initial           the network, or its state_dict(), before training: gives the drift of the weights
+    reference         a plain twin, for a model whose layers define their own backward: the twin gives the gradient, and
+                      what the model's own backward brings is its credit, if no other is given; see `plain_twin`
+    """
+    chosen, limits = profile(protocol), checked_limits(thresholds)
+    check_texts(name=name, notes=notes)
+    trained = checked_accuracies(accuracy, "accuracy")
+    control = checked_accuracies(control_accuracy, "control_accuracy")
+    stream = referenced(model, reference, blocks, read)
+    credit, credit_local = own_credit(stream, credit, credit_local, loss_fn or cross_entropy)
+    ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict)
+    guards: dict[str, str] = {}
+    with undisturbed(stream.model), probing.prepared():
+        for trace in traces(stream, batches, loss_fn, check_gradient, guards, probing.add):
+            ledger.add(trace)
+            del trace  # before the next one is made
+        evidence = probing.completed(ledger.evidence(), loss_fn or cross_entropy, initial)
+    model, images = stream.subject, None
+    if trained is None and ledger.accuracy is not None:
+        trained, images = (ledger.accuracy,), ledger.predictions
+    evidence = replace(
+        evidence,
+        accuracy=trained,
+        control_accuracy=control,
+        accuracy_images=images,
+        non_finite={**(evidence.non_finite or {}), "weights": bad_weights(model)},
+    )
+    evidence, findings = _examined(evidence, chosen.variants, limits)
+    return Report(
+        subject=_subject(model, ledger.widths, name, notes),
+        protocol=protocol,
+        accuracy=trained,
+        control_accuracy=control,
+        findings=findings,
+        measures=norm_measures(evidence) | credit_measures(evidence),
+        verdict=judge(chosen, findings),
+        provenance=_provenance(model, evidence, stream, guards),
+    )
+
+
+def _examined(
+    evidence: Evidence, variants: Mapping[str, str], limits: Mapping[str, float]
+) -> tuple[Evidence, dict[str, Finding]]:
+    """The findings; where the reference has collapsed, once more: that gates the cosines with it."""
+    credit = evidence.credit
+    if credit is not None and credit.backprop is not None and credit.backprop.precision == "single":
+        variants = {**variants, "D9": "D9:single"}
+    findings = examine_all(evidence, variants, limits)
+    reference = findings["D2"]
+    if reference.status is Status.FIRES and reference.cause == "collapsed":
+        evidence = replace(evidence, collapsed=True)
+        findings = examine_all(evidence, variants, limits)
+    return evidence, findings
+
+
+def _subject(model: nn.Module, widths: tuple[int, ...], name: str, notes: str) -> Subject:
+    return Subject(
+        name=name or type(model).__name__,
+        notes=notes,
+        model=type(model).__name__,
+        depth=len(widths) - 1,
+        widths=widths,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+    )
+
+
+def _provenance(model: nn.Module, evidence: Evidence, stream: Stream, guards: dict[str, str]) -> Provenance:
+    anchor = next(model.parameters(), torch.zeros(()))
+    return Provenance(
+        creditscope=__version__,
+        torch=torch.__version__,
+        python=platform.python_version(),
+        commit=source_commit(),
+        device=str(anchor.device),
+        dtype=str(anchor.dtype).removeprefix("torch."),
+        images=evidence.images,
+        batches=evidence.batches,
+        read=str(stream.rule),
+        guards=guards,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )

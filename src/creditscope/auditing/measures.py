@@ -1,0 +1,140 @@
+"""What a report says about credit in numbers without a limit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from creditscope.diagnostics.content import GATED
+from creditscope.diagnostics.reference import reference_gain
+from creditscope.evidence.credit import CreditEvidence, Layers, Moves, Null
+from creditscope.evidence.norms import non_finite
+from creditscope.evidence.records import Evidence
+from creditscope.statistics.layers import deep_mean, mean, spread
+from creditscope.verdict import Measurement
+
+COSINES = ("gamma", "gamma_clamped", "gamma_clamped_mean", "gamma_null", "gamma_null_std", "gamma_random")
+
+
+def credit_measures(evidence: Evidence) -> dict[str, Measurement]:
+    """Γ, ρ, nudging and drift; cosines with a collapsed reference are marked by the cause `gated`."""
+    found = {}
+    if evidence.weight_drift is not None:
+        found["weight_drift"] = _drift(evidence.weight_drift)
+    credit = evidence.credit
+    if credit is None:
+        if evidence.credit_missing.startswith("not available"):
+            found["gamma"] = Measurement(math.nan, cause="not available", note=evidence.credit_missing)
+        return found
+    found |= _alignment(credit)
+    if credit.null is not None:
+        found |= _null(credit.null, credit)
+    if credit.moves is not None:
+        found |= _moves(credit.moves, credit)
+    if credit.residual is not None:
+        note = f"how far the learned bridge is from what it stands for, {credit.images:,} images"
+        found["bridge_residual"] = Measurement(credit.residual, note=note)
+    if evidence.collapsed:
+        for name in COSINES:
+            if name in found:
+                note = f"{GATED}; {found[name].note}"
+                found[name] = replace(found[name], cause="gated", note=note)
+    return found
+
+
+def _alignment(credit: CreditEvidence) -> dict[str, Measurement]:
+    aligned = credit.alignment
+    return {
+        "gamma": _layered(aligned.exact, credit, f"mean cosine of credit and gradient{_gaps(credit)}"),
+        "gamma_clamped": _layered(aligned.clamped, credit, "as F.cosine_similarity prints it: each norm at least 1e-8"),
+        "gamma_clamped_mean": Measurement(
+            mean(aligned.clamped),
+            note="Γ as usually reported: clamped cosine, mean over samples, then over layers 0..L",
+        ),
+    }
+
+
+def _gaps(credit: CreditEvidence) -> str:
+    """How many samples have no cosine, where there are any."""
+    undefined = max(credit.alignment.undefined, default=0)
+    return f"; undefined for up to {undefined:,} of {credit.alignment.samples:,} samples" if undefined else ""
+
+
+def _null(null: Null, credit: CreditEvidence) -> dict[str, Measurement]:
+    by_layer = tuple(mean(layer) for layer in zip(*null.draws, strict=True))
+    kind = f"mean Γ of {len(null.draws)} draws by {null.kind}, {null.images:,} images"
+    found = {"gamma_null": _layered(by_layer, credit, kind)}
+    if len(null.draws) > 1:
+        spreads = tuple(spread(layer) for layer in zip(*null.draws, strict=True))
+        note = "standard deviation of Γ over these draws, ddof 1; value: mean over layers 1..L"
+        found["gamma_null_std"] = Measurement(deep_mean(spreads, credit.exact), spreads, note=note)
+    if null.random:
+        note = f"Γ of one random vector per image, {null.images:,} images: calibration only"
+        found["gamma_random"] = Measurement(deep_mean(null.random), null.random, note=note)
+    return found
+
+
+def _moves(moves: Moves, credit: CreditEvidence) -> dict[str, Measurement]:
+    on = f"{credit.images:,} images"
+    relative, absolute = f"step 1e-3·‖h‖, losses in {moves.precision}, {on}", f"step 1e-3, own precision, {on}"
+    return {
+        "rho": _layered(
+            moves.rho, credit, f"foretold and found changes of the loss; {relative}", _beside(moves.rho_bp)
+        ),
+        "rho_absolute": _layered(
+            moves.rho_absolute, credit, f"as published: {absolute}", _beside(moves.rho_absolute_bp)
+        ),
+        "rho_absolute_bp": Measurement(
+            deep_mean(moves.rho_absolute_bp), moves.rho_absolute_bp, note=f"of the backprop gradient: {absolute}"
+        ),
+        "nudge": _layered(moves.nudge, credit, f"change of the loss, step 0.01·rms(h) against credit, {on}"),
+        "nudge_absolute": _layered(moves.nudge_absolute, credit, f"change of the loss, step 0.01 against credit, {on}"),
+    }
+
+
+def _beside(gradient: Layers) -> str:
+    return f"the backprop gradient itself scores {deep_mean(gradient):.3g}"
+
+
+def _layered(values: Layers, credit: CreditEvidence, note: str, beside: str = "") -> Measurement:
+    """The deep mean as the value; layer 0 and the mean with exact layers in the note."""
+    parts = [note, "value: mean over layers 1..L" if len(values) > 1 else "", beside]
+    exact = sorted(layer for layer in credit.exact if 0 < layer < len(values))
+    if exact and len(exact) < len(values) - 1:
+        which = ", ".join(map(str, exact))
+        parts.append(f"without layer {which}, exact by construction (with it {mean(values[1:]):.3g})")
+    elif exact:
+        parts.append("exact by construction at every deep layer")
+    parts.append(f"layer 0 apart: {values[0]:.3g}")
+    return Measurement(deep_mean(values, credit.exact), values, note="; ".join(part for part in parts if part))
+
+
+def _drift(drift: Layers) -> Measurement:
+    """Beside h_l stands the stage that makes it; the read-out makes the logits."""
+    note = f"‖W - W_init‖/‖W_init‖ of the stage that makes h_l; value: mean over blocks; read-out {drift[-1]:.3g}"
+    return Measurement(mean(drift[1:-1]), drift[:-1], note=note)
+
+
+def bad_weights(model: nn.Module) -> int:
+    """Non-finite numbers in parameters and buffers; where all sums are finite, one look settles it without counting."""
+    tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
+    if not tensors:
+        return 0
+    anchor = tensors[0].device
+    with torch.no_grad():
+        sums = [tensor.sum() if tensor.device == anchor else tensor.sum().to(anchor) for tensor in tensors]
+        return 0 if bool(torch.stack(sums).isfinite().all()) else sum(int(non_finite(tensor)) for tensor in tensors)
+
+
+def norm_measures(evidence: Evidence) -> dict[str, Measurement]:
+    """Numbers without a limit: the median norms per layer and the gain of the read-out."""
+    hidden = evidence.hidden_medians.tolist()
+    gradient = evidence.gradient_medians.tolist()
+    return {
+        "hidden_norm": Measurement(hidden[-1], tuple(hidden), note="median ‖h_l‖; value: the deepest"),
+        "gradient_norm": Measurement(gradient[-1], tuple(gradient), note="median ‖g_l‖ of each sample's own loss"),
+        "gain": Measurement(reference_gain(evidence), note="median ‖g_L‖/‖e‖"),
+    }

@@ -1,0 +1,68 @@
+"""One trace per batch, after the guards have looked at the first images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from creditscope.auditing.input_checks import check_labels, checked_batches
+from creditscope.batch import Batch, first_images
+from creditscope.errors import InvalidInput
+from creditscope.stream.guards import PROBE_IMAGES, check_deterministic, check_gradient
+from creditscope.stream.states import Stream
+from creditscope.stream.trace import LossFunction, Trace, capture, cross_entropy
+
+
+def traces(
+    stream: Stream,
+    batches: Iterable[Any],
+    loss_fn: LossFunction | None,
+    gradient_check: bool,
+    guards: dict[str, str],
+    beside: Callable[[Batch, Trace], None] = lambda batch, trace: None,
+) -> Iterator[Trace]:
+    """One trace per batch; the guards look at the first images before anything is measured.
+
+    `beside` sees every batch with its trace, and is the only one to do so: the batch is let go afterwards.
+    """
+    classes = index = 0
+    for batch in checked_batches(batches, stream.model):  # enumerate() would hold on to the last one
+        if index == 0:
+            few = first_images(batch, PROBE_IMAGES)
+            with as_input_error(stream.model, batch):
+                shown = stream.settle(few.inputs)
+                if gradient_check:
+                    check_deterministic(stream, few, shown)
+            classes = shown.shape[-1]
+        if loss_fn is None:
+            check_labels(batch, classes, index)
+        with as_input_error(stream.model, batch):
+            checked = check_gradient(stream, few, loss_fn or cross_entropy) if gradient_check and index == 0 else ""
+            trace = capture(stream, batch, loss_fn or cross_entropy)
+            if index == 0 and not gradient_check:
+                check_deterministic(stream, few, shown, trace.logits[:PROBE_IMAGES])
+        if index == 0:
+            guards.update(stream.checks() | {"deterministic": "passed", "gradient": checked or "switched off"})
+        beside(batch, trace)
+        yield trace
+        del batch, trace
+        index += 1  # noqa: SIM113
+
+
+@contextmanager
+def as_input_error(model: nn.Module, batch: Batch) -> Iterator[None]:
+    """A model that cannot take its inputs is the user's mistake, not a crash."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
+        shape = tuple(batch.inputs.shape) if isinstance(batch.inputs, Tensor) else type(batch.inputs).__name__
+        raise InvalidInput(
+            f"{type(model).__name__} cannot take inputs of shape {shape}: {type(error).__name__}: {error}\n"
+            "Nothing was measured. Check that the batches are the ones this network was trained on."
+        ) from error

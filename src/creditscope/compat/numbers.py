@@ -1,0 +1,116 @@
+"""Which numbers does the published protocol read off a network?
+
+Gradients of the batch-mean loss, medians over the first batch, directions of whole batches. The verdicts that
+`creditscope.compat` draws from them are judged by our own diagnostics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from creditscope.auditing.input_checks import checked_batches
+from creditscope.auditing.measures import bad_weights
+from creditscope.auditing.traces import as_input_error, traces
+from creditscope.diagnostics.drift import stability_layer
+from creditscope.errors import InvalidInput
+from creditscope.evidence.ledger import Ledger
+from creditscope.evidence.norms import norm_table
+from creditscope.evidence.records import Evidence
+from creditscope.stream.find import find_stream
+from creditscope.stream.isolation import undisturbed
+from creditscope.stream.states import Stream
+
+VANISHED = 1e-30  # a mean gradient of a smaller norm has no direction: as published, zero stands in its place
+
+
+def residual_norms(model: nn.Module, x: Tensor) -> list[float]:
+    """The scale of the stream: median over samples of ‖h_l‖₂, for l = 0..L."""
+    stream = _published(find_stream(model))
+    (batch,) = checked_batches([(x, torch.zeros(len(x)))], model)  # labels play no part
+    with undisturbed(model), torch.no_grad(), as_input_error(model, batch):
+        vectors = [stream.vectors(state) for state in stream.run(batch.inputs).hiddens]
+    medians: list[float] = norm_table(vectors).median(dim=1).values.tolist()
+    return medians
+
+
+def bp_grad_norms(model: nn.Module, x: Tensor, y: Tensor) -> list[float]:
+    """The size of the reference: median over samples of ‖∂(mean loss)/∂h_l‖₂, for l = 0..L; it carries 1/N."""
+    return look(model, [(x, y)], check_gradient=False).gradient_norms
+
+
+def cross_batch_direction_stability(model: nn.Module, eval_batches: Iterable[Any], layer_index: int) -> float:
+    """Agreement of the batches' mean gradients at h_l; NaN for a single batch.
+
+    u_k = (mean of g_l over batch k)/‖·‖, zero if that norm is below 1e-30;   mean over pairs j < k of ⟨u_j, u_k⟩
+    """
+    return mean_pairwise(look(model, eval_batches, layer_index, check_gradient=False).directions)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What both protocols read off a network."""
+
+    evidence: Evidence  # norms of the first batch, non-finite numbers of all of them
+    accuracy: float | None
+    gradient_norms: list[float]  # medians over the first batch, of its mean loss
+    directions: list[Tensor]  # one per batch
+    layer: int  # at which the directions were taken
+
+
+def look(model: nn.Module, batches: Iterable[Any], layer: int | None = None, *, check_gradient: bool = True) -> Seen:
+    """One pass over the batches; the model comes back as it was given."""
+    stream = _published(find_stream(model))
+    first, whole = Ledger(stream), Ledger(stream)
+    directions: list[Tensor] = []
+    samples = depth = 0
+    with undisturbed(model):
+        for trace in traces(stream, batches, None, check_gradient, {}):
+            if not directions:
+                first.add(trace)
+                samples, depth = trace.losses.numel(), len(trace.gradients) - 1
+            whole.add(trace)
+            gradient = stream.vectors(trace.gradients[_layer(layer, depth)])
+            directions.append(_direction(gradient.cpu().double() / trace.losses.numel()))
+    evidence = replace(
+        first.evidence(), non_finite=(whole.evidence().non_finite or {}) | {"weights": bad_weights(model)}
+    )
+    norms = evidence.gradient_medians / samples
+    return Seen(evidence, whole.accuracy, norms.tolist(), directions, _layer(layer, depth))
+
+
+def _published(stream: Stream) -> Stream:
+    """Token 0 stands for a state with tokens, unless the network says otherwise."""
+    if stream.rule == "auto":
+        stream.rule = "first"
+    return stream
+
+
+def _direction(gradient: Tensor) -> Tensor:
+    """The unit vector along the mean over samples, zero if that mean vanishes."""
+    mean = gradient.flatten(0, -2).mean(0)
+    norm = mean.norm()
+    return torch.zeros_like(mean) if norm < VANISHED else mean / norm
+
+
+def mean_pairwise(directions: list[Tensor]) -> float:
+    """mean over j < k of ⟨u_j, u_k⟩ = (‖Σ u_k‖² - Σ ‖u_k‖²)/(K(K - 1)); NaN if there is no pair."""
+    count, units = len(directions), torch.stack(directions)
+    pairs = (units.sum(0) ** 2).sum() - (units**2).sum()
+    return float(pairs) / (count * (count - 1)) if count > 1 else float("nan")
+
+
+def _layer(index: int | None, depth: int) -> int:
+    """The layer of (c), counted from 0; a negative one counts back from the deepest."""
+    if index is None:
+        return stability_layer(depth)
+    if isinstance(index, bool) or not isinstance(index, int) or not -depth - 1 <= index <= depth:
+        raise InvalidInput(
+            f"Layer {index!r} was asked for, but the stream has the states h_0 to h_{depth}.\n"
+            f"There is no gradient to compare. Pass a layer from 0 to {depth}."
+        )
+    return index % (depth + 1)

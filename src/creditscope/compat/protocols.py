@@ -1,0 +1,221 @@
+"""What do the published interfaces say?  Their names and their numbers, with verdicts that fail closed.
+
+Code written against the published protocol runs after changing one import. As there, gradients are those of the
+batch-mean loss, and scale and reference come from the first batch. Unlike there, a network with NaN is never trusted, a
+baseline that was not run counts as not measured, and the floor of the gradient is that of 128 samples, whatever N is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from creditscope.auditing.input_checks import checked_accuracies
+from creditscope.compat.numbers import (
+    Seen,
+    bp_grad_norms,
+    cross_batch_direction_stability,
+    look,
+    mean_pairwise,
+    residual_norms,
+)
+from creditscope.diagnostics import diagnostics, examine
+from creditscope.errors import InvalidInput
+from creditscope.evidence.records import Evidence
+from creditscope.verdict import Finding, Measurement, Missing, judge, profile
+
+__all__ = [
+    "DiagnosticReport",
+    "DiagnosticThresholds",
+    "FAProtocol",
+    "bp_grad_norms",
+    "cross_batch_direction_stability",
+    "diagnose",
+    "residual_norms",
+]
+
+FOUR = profile("four")
+THREE = replace(  # the published protocol does not ask what made the reference small
+    profile("three"),
+    modes=tuple(replace(mode, requires=dict.fromkeys(mode.requires, "")) for mode in profile("three").modes),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosticThresholds:
+    """Where `diagnose` raises its flags: (b) and (d) below, (a) and (c) above."""
+
+    g_norm_floor: float = 1e-7
+    h_norm_explosion_ratio: float = 50.0
+    stability_drift_ceiling: float = 0.30
+    frozen_acc_margin_pp: float = 2.0
+
+    def __post_init__(self) -> None:
+        _check_thresholds(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosticReport:
+    """What `diagnose` found; `to_dict()` is the published record, `str()` a page to read.
+
+    residual_norms         median ‖h_l‖ over the first batch, l = 0..L
+    bp_grad_norms          median ‖∂(mean loss)/∂h_l‖ over the first batch, l = 0..L
+    cross_batch_stability  mean pairwise cosine of the batches' mean gradients at h_{stability_layer}; NaN for one batch
+    verdict                `trustworthy`, `needs walk-back: <flags>` or `incomplete: <what is not known>`
+    """
+
+    method_name: str
+    notes: str
+    residual_norms: list[float]
+    bp_grad_norms: list[float]
+    stability_layer: int
+    cross_batch_stability: float
+    headline_acc: float | None
+    frozen_baseline_acc: float | None
+    verdict: str
+    thresholds: DiagnosticThresholds
+    findings: Mapping[str, Finding] = field(repr=False)  # what the verdict was judged from
+
+    def to_dict(self) -> dict[str, Any]:
+        """The published record: plain numbers, lists and text."""
+        record = asdict(replace(self, findings={}))
+        return {name: value for name, value in record.items() if name != "findings"}
+
+    def __str__(self) -> str:
+        layers = enumerate(zip(self.residual_norms, self.bp_grad_norms, strict=True))
+        lines = [
+            f"{self.method_name}: {self.verdict}",
+            *([self.notes] if self.notes else []),
+            "",
+            f"{'layer':>5}  {'median ‖h‖':>10}  {'median ‖g‖':>10}",
+            *(f"{layer:>5}  {h:>10.4g}  {g:>10.3g}" for layer, (h, g) in layers),
+            "",
+            *(_flag_line(mode.flag, self.findings[code]) for mode in FOUR.modes for code in mode.requires),
+            "",
+            "‖h‖ and ‖g‖ are of the first batch, g of its mean loss. (b) is judged as at 128 samples.",
+        ]
+        return "\n".join(lines)
+
+
+def diagnose(
+    model: nn.Module,
+    eval_batches: Iterable[Any],
+    headline_acc: float,
+    frozen_baseline_acc: float | None = None,
+    method_name: str = "method",
+    notes: str = "",
+    layer_for_stability: int | None = None,
+    thresholds: DiagnosticThresholds | None = None,
+) -> DiagnosticReport:
+    """The four-flag protocol: any flag walks the claim back, and what was not measured is never trusted.
+
+    (a) max over l of m_{l+1}/m_l, m_l = median ‖h_l‖, first batch    (b) median ‖g_L‖, first batch
+    (c) mean pairwise cosine of the batches' mean gradients           (d) headline_acc - frozen_baseline_acc, in points
+    """
+    limits = thresholds or DiagnosticThresholds()
+    accuracy, control = _share(headline_acc, "headline_acc"), _share(frozen_baseline_acc, "frozen_baseline_acc")
+    seen = look(model, eval_batches, layer_for_stability)
+    at = {"D1": limits.h_norm_explosion_ratio, "D2": limits.g_norm_floor, "D3": limits.frozen_acc_margin_pp}
+    findings = _findings(seen.evidence, accuracy, control, at)
+    drift = replace(diagnostics["D4"], measure=lambda _: _drift(seen))
+    findings["D4"] = examine(drift, seen.evidence, limits.stability_drift_ceiling)
+    return DiagnosticReport(
+        method_name=method_name,
+        notes=notes,
+        residual_norms=seen.evidence.hidden_medians.tolist(),
+        bp_grad_norms=seen.gradient_norms,
+        stability_layer=seen.layer,
+        cross_batch_stability=mean_pairwise(seen.directions),
+        headline_acc=accuracy,
+        frozen_baseline_acc=control,
+        verdict=str(judge(FOUR, findings)),
+        thresholds=limits,
+        findings=findings,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FAProtocol:
+    """The three-diagnostic protocol on one batch; its accuracy is measured on that batch."""
+
+    model: nn.Module
+    x_eval: Tensor
+    y_eval: Tensor
+    d1_threshold: float = 50.0
+    d2_eps: float = 1e-8
+    d2_factor: float = 10.0
+    d3_margin_pp: float = 2.0
+
+    def __post_init__(self) -> None:
+        names = ("d1_threshold", "d2_eps", "d2_factor", "d3_margin_pp")
+        _check_thresholds({name: getattr(self, name) for name in names})
+
+    def run(self, frozen_baseline_acc: float | None = None) -> dict[str, Any]:
+        """The verdict, and {value, threshold, fires} of each diagnostic; fires is None where the answer is not known.
+
+        D1_scale_growth   max over l of m_{l+1}/m_l, m_l = median ‖h_l‖
+        D2_ref_validity   v = median ‖∂(mean loss)/∂h_L‖; fires if v·N/128 < d2_factor·d2_eps: at N = 128 as published
+        D3_depth_utility  accuracy - frozen_baseline_acc, in points
+        """
+        control = _share(frozen_baseline_acc, "frozen_baseline_acc")
+        seen = look(self.model, [(self.x_eval, self.y_eval)])
+        limits = {"D1": self.d1_threshold, "D2": self.d2_factor * self.d2_eps, "D3": self.d3_margin_pp}
+        findings = _findings(seen.evidence, seen.accuracy, control, limits)
+        values = {code: findings[code].value for code in limits} | {"D2": seen.gradient_norms[-1]}
+        names = {"D1": "D1_scale_growth", "D2": "D2_ref_validity", "D3": "D3_depth_utility"}
+        answers = {
+            name: {"value": values[code], "threshold": limits[code], "fires": findings[code].status.fired}
+            for code, name in names.items()
+        }
+        return {"verdict": str(judge(THREE, findings)), "diagnostics": answers}
+
+
+def _findings(
+    evidence: Evidence, accuracy: float | None, control: float | None, limits: Mapping[str, float]
+) -> dict[str, Finding]:
+    """D0 to D3; one accuracy a side and no number of images, so that the point rule decides D3."""
+    trained, frozen = (None if share is None else (share,) for share in (accuracy, control))
+    evidence = replace(evidence, accuracy=trained, control_accuracy=frozen)
+    return {code: examine(diagnostics[code], evidence, limits.get(code)) for code in ("D0", "D1", "D2", "D3")}
+
+
+def _drift(seen: Seen) -> Measurement | Missing:
+    """(c) as it is judged: a batch whose gradient has no direction leaves it undefined."""
+    count, vanished = len(seen.directions), sum(not direction.any() for direction in seen.directions)
+    if count < 2:
+        return Missing("needs two disjoint batches, one was given")
+    if vanished:
+        note = f"at layer {seen.layer}: the mean gradient of {vanished} of {count} batches vanishes"
+        return Measurement(float("nan"), note=note)
+    return Measurement(mean_pairwise(seen.directions), note=f"at layer {seen.layer}, {count} batches")
+
+
+def _share(given: Any, what: str) -> float | None:
+    """One accuracy between 0 and 1, or None."""
+    try:
+        shares = checked_accuracies(None if given is None else float(given), what)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{what} is {given!r}, not one number.\n"
+            "The published functions judge one run by its point margin. Pass one share between 0 and 1; for several "
+            "seeds call creditscope.audit, which knows their spread."
+        ) from error
+    return None if shares is None else shares[0]
+
+
+def _check_thresholds(thresholds: Mapping[str, Any]) -> None:
+    for name, value in thresholds.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise InvalidInput(
+                f"{name} is {value!r}.\nNo number lies past such a limit, so that everything would pass. Give a number."
+            )
+
+
+def _flag_line(flag: str, finding: Finding) -> str:
+    value = "" if finding.value is None else f"{finding.value:.3g}"
+    side = f"fires {finding.limit.fires} {finding.limit.at:g}"
+    return f"{flag:<13} {finding.status:<9} {value:>9}  {side:<18}  {finding.note}".rstrip()

@@ -1,0 +1,35 @@
+"""Findings of several seeds as one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from creditscope.verdict import Finding, Measurement, Status
+
+
+def over_seeds(found: Sequence[Finding | None]) -> Finding:
+    """One finding for all seeds: what every seed says, else undecided; the number is the median over seeds."""
+    present = [finding for finding in found if finding is not None]
+    first = present[0]
+    answers = {(finding.status, finding.cause if finding.status is Status.FIRES else "") for finding in present}
+    agreed = len(answers) == 1 and len(present) == len(found)
+    status = first.status if agreed else Status.UNDECIDED
+    measured = [finding.measurement for finding in present if finding.measurement is not None]
+    fires = sum(finding.status is Status.FIRES for finding in present)
+    note = f"fires on {fires} of {len(found)} seeds"
+    if not measured:
+        return replace(first, status=status, measurement=None, note=first.note or note)
+    layers = [measurement.per_layer for measurement in measured]
+    same = len({len(values) for values in layers}) == 1
+    per_layer = tuple(_median(values) for values in zip(*layers, strict=True)) if same else ()
+    cause = first.cause if agreed else ""
+    together = Measurement(_median([m.value for m in measured]), per_layer, None, cause, note)
+    return replace(first, status=status, measurement=together, note=note)
+
+
+def _median(values: Sequence[float]) -> float:
+    """NaN if any value is: a middle among numbers that are none would depend on their order."""
+    return math.nan if any(math.isnan(value) for value in values) else median(values)

@@ -1,0 +1,1 @@
+"""What is left when the batches are gone: norms, directions, alignment, plain numbers."""

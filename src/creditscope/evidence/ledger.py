@@ -1,0 +1,195 @@
+"""What is left of the traces when the batches are gone: all that a diagnostic may read."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from creditscope.evidence.norms import error_norms, non_finite, norm_rows, norms_of, ordinary
+from creditscope.evidence.norms import norm_table as norm_table
+from creditscope.evidence.records import Directions, Evidence
+from creditscope.stream.states import Stream
+from creditscope.stream.trace import Trace
+
+WAITING = 16  # groups whose directions are taken at once
+GROUP = 128  # images whose mean gradient makes one direction of D4; also the batch size of the published floor
+
+
+class Ledger:
+    """Adds up traces; holds per-sample norms and sums, never a batch, and waits for no device."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._read = stream.vectors
+        self._norms, self._error = _Columns(), _Columns()  # of h_0..h_L and g_0..g_L; of the error
+        self._bad: dict[str, Tensor | int] = {}
+        self._correct: Tensor | int = 0
+        self._groups = _Grouped(GROUP)
+        self._whole = _Grouped(None)
+        self.images = 0
+        self.batches = 0
+        self.predictions = 0
+
+    def add(self, trace: Trace) -> None:
+        """Reduce one batch to what the diagnostics need."""
+        hiddens = [self._read(state) for state in trace.hiddens]
+        gradients = [self._read(gradient) for gradient in trace.gradients]
+        rows = [*norm_rows(hiddens), *norm_rows(gradients)]
+        self._error.add([error_norms(trace.error, rows=rows[0].shape[0])])
+        norms, depth = self._norms.add(rows), len(hiddens)
+        fine = ordinary(norms)
+        self._count("states", trace.hiddens, fine or self._mended(0, norms[:depth], hiddens))
+        self._count("gradients", trace.gradients, fine or self._mended(depth, norms[depth:], gradients))
+        logits = trace.logits
+        clean = logits.device.type == "cpu" and math.isfinite(logits.sum().item())
+        self._bad["logits"] = self._bad.get("logits", 0) + (0 if clean else non_finite(logits))
+        self._groups.add(gradients)
+        if self._groups.count < 2:
+            self._whole.add(gradients)
+        guess = logits.argmax(-1)
+        if guess.shape == trace.labels.shape and not trace.labels.is_floating_point():
+            correct = (guess == trace.labels).sum()
+            self._correct = self._correct + (int(correct) if correct.device.type == "cpu" else correct)
+            self.predictions += int((trace.labels >= 0).sum()) if trace.labels.dim() > 1 else guess.shape[0]
+        self.images += logits.shape[0]
+        self.batches += 1
+
+    def evidence(self) -> Evidence:
+        """The norms and sums, on the CPU."""
+        hidden, gradient = self._norms.table(2).chunk(2)
+        return Evidence(
+            hidden_norms=hidden,
+            gradient_norms=gradient,
+            error_norms=self._error.table(1)[0],
+            directions=self._groups.directions() or self._whole.directions(),
+            non_finite={where: int(count) for where, count in self._bad.items()},
+            images=self.images,
+            batches=self.batches,
+        )
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of right predictions; None where labels are not classes."""
+        return int(self._correct) / self.predictions if self.predictions else None
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The size of every state's vector."""
+        return self._groups.widths
+
+    def _mended(self, first: int, norms: Tensor, vectors: list[Tensor]) -> bool:
+        """Whether all norms of some layers are finite, once those squared in float32 are exact; False if not looked."""
+        if norms.device.type != "cpu":
+            return False
+        if vectors[0].dtype == torch.float32 and not ordinary(norms):
+            norms = self._norms.put(first, [norms_of(vector) for vector in vectors])
+        return bool(norms.isfinite().all())
+
+    def _count(self, where: str, tensors: tuple[Tensor, ...], finite: bool) -> None:
+        # A flat state with a finite norm holds finite numbers only.
+        clean = finite and all(tensor.dim() == 2 for tensor in tensors)
+        bad = 0 if clean else torch.stack([non_finite(tensor) for tensor in tensors]).sum()
+        self._bad[where] = self._bad.get(where, 0) + bad
+
+
+class _Columns:
+    """A table that grows to the right; its room grows by a quarter at a time, so that it is hardly ever copied."""
+
+    def __init__(self) -> None:
+        self._room: Tensor | None = None
+        self._used = self._last = 0
+
+    def add(self, rows: list[Tensor]) -> Tensor:
+        """Append columns, given row by row, and hand them back."""
+        wanted = self._used + rows[0].shape[0]
+        if self._room is None or wanted > self._room.shape[1]:
+            room = rows[0].new_empty(len(rows), max(1024, wanted + wanted // 4))
+            if self._room is not None:
+                room = room.to(self._room.dtype)
+                room[:, : self._used] = self._room[:, : self._used]
+            self._room = room
+        self._used, self._last = wanted, self._used
+        return torch.stack(rows, out=self._room[:, self._last : wanted])
+
+    def put(self, first: int, rows: list[Tensor]) -> Tensor:
+        """Exchange some rows of the columns that came last for float64 ones: all are in float64 from now on."""
+        if self._room is None:
+            return torch.stack(rows)
+        self._room = self._room.double()
+        return torch.stack(rows, out=self._room[first : first + len(rows), self._last : self._used])
+
+    def table(self, rows: int) -> Tensor:
+        """All columns in float64 on the CPU; `rows` of nothing if there are none."""
+        if self._room is None:
+            return torch.zeros(rows, 0, dtype=torch.float64)
+        return self._room[:, : self._used].cpu().double()
+
+
+class _Grouped:
+    """Unit directions of the mean gradient over `size` consecutive images (None: over each batch), summed.
+
+    All layers lie one after the other in one vector, and full groups wait until there are several: a few operations
+    serve them all.
+    """
+
+    def __init__(self, size: int | None) -> None:
+        self._size = size
+        self.widths: tuple[int, ...] = ()
+        self._waiting = torch.zeros(0)  # (WAITING, all features): a group's gradients summed, the last still growing
+        self._full = self._filled = 0  # groups that wait; images in the next one
+        self._sums = self._zeros = torch.zeros(0)
+        self.count = 0
+
+    def add(self, gradients: list[Tensor]) -> None:
+        if not self.widths:
+            self.widths = tuple(gradient.shape[-1] for gradient in gradients)
+            self._sums = gradients[0].new_zeros(sum(self.widths), dtype=torch.float64)
+            self._zeros = self._sums[: len(gradients)].long()
+            self._waiting = self._sums.new_empty(WAITING, len(self._sums))
+        start, images = 0, gradients[0].shape[0]
+        while start < images:
+            stop = images if self._size is None else min(images, start + self._size - self._filled)
+            part = gradients if stop - start == images else [gradient[start:stop] for gradient in gradients]
+            sums = [_sum(gradient) for gradient in part]
+            if self._filled:
+                self._waiting[self._full].add_(torch.cat(sums))
+            else:
+                torch.cat(sums, out=self._waiting[self._full])
+            self._filled += stop - start
+            if self._size is None or self._filled == self._size:
+                self._close()
+            start = stop
+
+    def _close(self) -> None:
+        self._full, self._filled, self.count = self._full + 1, 0, self.count + 1
+        if self._full == WAITING:
+            self._sums, self._zeros = self._summed()
+            self._full = 0
+
+    def _summed(self) -> tuple[Tensor, Tensor]:
+        """Σ of the unit directions so far, and per layer how many groups have none."""
+        waiting = self._waiting[: self._full]
+        units, zeros, start = [], [], 0
+        for width, layers in ((width, len(list(run))) for width, run in groupby(self.widths)):
+            totals = waiting[:, start : start + layers * width].reshape(-1, layers, width)
+            norms = torch.linalg.vector_norm(totals, dim=2, keepdim=True)
+            gone = norms == 0
+            units.append((totals / (norms + gone)).sum(0).flatten())
+            zeros.append(gone.sum((0, 2)))
+            start += layers * width
+        return self._sums + torch.cat(units), self._zeros + torch.cat(zeros)
+
+    def directions(self) -> Directions | None:
+        if self.count < 2:
+            return None
+        sums, zeros = self._summed()
+        return Directions(
+            tuple(torch.split(sums.cpu(), list(self.widths))), self.count, tuple(zeros.tolist()), self._size
+        )
+
+
+def _sum(vectors: Tensor) -> Tensor:
+    rows = vectors if vectors.dim() == 2 else vectors.flatten(0, -2)
+    return (rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows).sum(0)

@@ -1,0 +1,1 @@
+"""The diagnostics while a loop trains."""

@@ -1,0 +1,190 @@
+"""Is the network still worth training?  The diagnostics of an audit, live, inside anybody's training loop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from creditscope.auditing.audit import audit
+from creditscope.auditing.input_checks import checked_limits
+from creditscope.auditing.measures import bad_weights
+from creditscope.auditing.traces import traces
+from creditscope.batch import Batch
+from creditscope.credit import CreditSource
+from creditscope.diagnostics import examine_all
+from creditscope.errors import InvalidInput
+from creditscope.evidence.alignment import AlignmentLedger
+from creditscope.evidence.ledger import Ledger
+from creditscope.evidence.records import Evidence
+from creditscope.probes.source import CreditFunction, checked_signals, credit_source
+from creditscope.records.report import Report
+from creditscope.stream.isolation import own_gradients, preserved_rng, undisturbed
+from creditscope.stream.reference_model import own_credit, referenced
+from creditscope.stream.states import Read
+from creditscope.stream.trace import LossFunction, Trace, cross_entropy
+from creditscope.verdict import Finding, Status, judge, profile
+
+Alarm = Callable[[Finding, int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What was measured after one epoch; norms are medians over all images of the batches, one per layer."""
+
+    epoch: int
+    accuracy: float | None
+    hidden_norms: tuple[float, ...]
+    gradient_norms: tuple[float, ...]
+    findings: Mapping[str, Finding]
+    gamma: tuple[float, ...] = ()
+
+    @property
+    def fires(self) -> tuple[str, ...]:
+        """Codes of the diagnostics that fire."""
+        return tuple(code for code, finding in self.findings.items() if finding.status is Status.FIRES)
+
+    def scalars(self) -> dict[str, float]:
+        """Every number of the row by a name that a live chart can show."""
+        found = {code: finding.value for code, finding in self.findings.items() if finding.value is not None}
+        if self.accuracy is not None:
+            found["accuracy"] = self.accuracy
+        columns = {"hidden_norm": self.hidden_norms, "gradient_norm": self.gradient_norms, "gamma": self.gamma}
+        for name, values in columns.items():
+            found.update({f"{name}/{layer}": value for layer, value in enumerate(values)})
+        return found
+
+
+class Monitor:
+    """The same diagnostics as an audit, every `every` epochs: call `monitor.step(epoch)` in your own loop.
+
+    model, batches         as for `audit`; a one-shot iterator of batches is kept in memory
+    credit                 checkpoint.credit(), or a function Batch -> [a_0..a_L]: Γ per layer
+    blocks, read, loss_fn, reference, thresholds  as for `audit`
+    on_firing              called with (finding, epoch) when a diagnostic fires for the first time; printed if not given
+    writer                 a TensorBoard SummaryWriter, or the folder to make one for
+
+    The training goes on exactly as it would have: weights, gradients, modes, buffers and random states are left alone.
+    Depth utility needs a control that has been trained: give it to `report(control_accuracy=...)`.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batches: Iterable[Any],
+        every: int = 1,
+        credit: CreditSource | CreditFunction | None = None,
+        *,
+        blocks: str | Sequence[str] | None = None,
+        read: Read = "auto",
+        loss_fn: LossFunction | None = None,
+        reference: nn.Module | None = None,
+        thresholds: Mapping[str, float] | None = None,
+        check_gradient: bool = True,
+        on_firing: Alarm | None = None,
+        writer: Any = None,
+    ) -> None:
+        if type(every) is not int or every < 1:
+            raise InvalidInput(
+                f"every={every!r} is not a number of epochs.\nNothing would be measured. Pass 1 or more."
+            )
+        self._options: dict[str, Any] = {"blocks": blocks, "read": read, "loss_fn": loss_fn, "reference": reference}
+        self._options |= {"thresholds": checked_limits(thresholds), "check_gradient": check_gradient, "credit": credit}
+        self._stream = referenced(model, reference, blocks, read)
+        given, local = own_credit(self._stream, credit, None, loss_fn or cross_entropy)
+        self._source = None if given is None else credit_source(given, local)
+        self._model, self._every = model, every
+        with preserved_rng():
+            self._batches = list(batches) if isinstance(batches, Iterator) else batches
+        self._alarm, self._writer = on_firing or _printed, _writer(writer)
+        self.history: list[Row] = []
+        self.first: dict[str, int] = {}  # the epoch at which each diagnostic fired for the first time
+        self.should_stop = False  # D1 and D2 have both fired, the reference collapsed, or numbers are not finite
+
+    def step(self, epoch: int) -> Row | None:
+        """Measure after this epoch, if it is its turn; the row is kept in the history."""
+        if epoch % self._every:
+            return None
+        row = self._measured(epoch)
+        self.history.append(row)
+        self.should_stop |= judge(profile("three"), row.findings).outcome == "fail"
+        if self._writer is not None:
+            for name, value in row.scalars().items():
+                self._writer.add_scalar(f"creditscope/{name}", value, epoch)
+        for code in row.fires:
+            if code not in self.first:
+                self.first[code] = epoch
+                self._alarm(row.findings[code], epoch)
+        return row
+
+    def report(self, **options: Any) -> Report:
+        """A full audit of the network as it is now; options as for `audit`, `control_accuracy` among them."""
+        firsts = ", ".join(f"{code} at epoch {epoch}" for code, epoch in self.first.items())
+        watched = f"monitored over {len(self.history)} epochs; first fired: {firsts or 'nothing'}"
+        notes = "; ".join(filter(None, (options.pop("notes", ""), watched)))
+        with preserved_rng():
+            return audit(self._model, self._batches, notes=notes, **{**self._options, **options})
+
+    def _measured(self, epoch: int) -> Row:
+        stream, aligned = self._stream, AlignmentLedger()
+        ledger = Ledger(stream)
+
+        def beside(batch: Batch, trace: Trace) -> None:
+            if self._source is not None:
+                signals = checked_signals(self._source, batch, trace)
+                credit, gradients = ([stream.vectors(tensor) for tensor in side] for side in (signals, trace.gradients))
+                aligned.add(credit, gradients)
+
+        check = self._options["check_gradient"] and not self.history
+        with preserved_rng(), undisturbed(stream.model), own_gradients(stream.model):
+            for trace in traces(stream, self._batches, self._options["loss_fn"], check, {}, beside):
+                ledger.add(trace)
+        evidence = ledger.evidence()
+        evidence = replace(evidence, non_finite={**(evidence.non_finite or {}), "weights": bad_weights(stream.subject)})
+        gamma = () if self._source is None else aligned.alignment().exact
+        return self._row(epoch, evidence, ledger.accuracy, gamma)
+
+    def _row(self, epoch: int, evidence: Evidence, accuracy: float | None, gamma: tuple[float, ...]) -> Row:
+        hidden, gradient = (
+            tuple(norms.median(dim=1).values.tolist()) for norms in (evidence.hidden_norms, evidence.gradient_norms)
+        )
+        findings = examine_all(evidence, profile("three").variants, self._options["thresholds"])
+        return Row(epoch, accuracy, hidden, gradient, findings, gamma)
+
+    def _repr_html_(self) -> str:
+        from creditscope.report.notebook import history
+
+        rows = [(row.epoch, row.accuracy, row.findings) for row in self.history]
+        return history(f"Monitor of {type(self._stream.subject).__name__}", rows, self.should_stop)
+
+
+def _printed(finding: Finding, epoch: int) -> None:
+    from creditscope.report.numbers import limit, value
+
+    sys.stdout.write(
+        f"creditscope, epoch {epoch}: {finding.code} {finding.title} fires, {value(finding)} "
+        f"(limit {limit(finding.limit)}){f'; {finding.note}' if finding.note else ''}\n"
+    )
+
+
+def _writer(given: Any) -> Any:
+    """A writer as it is; for a folder, TensorBoard's own."""
+    if given is None or hasattr(given, "add_scalar"):
+        return given
+    if not isinstance(given, str | Path):
+        raise InvalidInput(
+            f"writer is a {type(given).__name__}, neither a folder nor something with add_scalar().\n"
+            "The numbers would go nowhere. Pass a SummaryWriter, or the folder to make one for."
+        )
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise InvalidInput(
+            "TensorBoard is not installed.\n"
+            "Nothing can be written for it. Install the extra: pip install 'creditscope[tensorboard]'."
+        ) from error
+    return SummaryWriter(str(given))

@@ -1,0 +1,1 @@
+"""Whatever crosses a file border, each with a schema version."""

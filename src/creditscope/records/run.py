@@ -1,0 +1,97 @@
+"""What a training run leaves behind besides its weights: its spec, its history, its report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from creditscope.errors import BadFile
+from creditscope.files import read_text, write_text
+from creditscope.records.record import SCHEMA_VERSION, Record
+from creditscope.records.report import Report
+from creditscope.verdict import Verdict
+
+
+class HistoryRow(Record):
+    """One epoch of a training run.
+
+    Norms, d1, d2 and gamma are measured on the first 1,024 test images, on 256 where the training set is small.
+    """
+
+    epoch: int
+    loss: float
+    accuracy: float
+    hidden_norms: tuple[float, ...]
+    gradient_norms: tuple[float, ...]
+    d1: float
+    d2: float
+    gamma: tuple[float, ...] = ()
+    gamma_clamped: tuple[float, ...] = ()
+    auxiliary: dict[str, float] = Field(default_factory=dict)
+
+
+class Divergence(Record):
+    """When and why a run stopped early."""
+
+    epoch: int
+    step: int | None = None
+    why: str
+
+
+class RunRecord(Record):
+    """What a training run leaves behind besides its weights."""
+
+    schema_version: Literal[1] = 1
+    key: str = ""
+    spec: dict[str, Any] = Field(default_factory=dict)
+    versions: dict[str, str]
+    commit: str | None = None
+    device: str
+    data_checksum: str = ""
+    test_images: int
+    history: tuple[HistoryRow, ...]
+    diverged: Divergence | None = None
+    timings: dict[str, float] = Field(default_factory=dict)
+    report: Report | None = None
+
+    @property
+    def accuracy(self) -> float:
+        """Test accuracy after the last epoch."""
+        return self.history[-1].accuracy if self.history else float("nan")
+
+    def to_json(self, path: Path | str | None = None) -> str:
+        """The record as JSON; written to `path` too if one is given."""
+        text = self.model_dump_json(indent=1) + "\n"
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    @classmethod
+    def from_json(cls, path: Path | str) -> RunRecord:
+        """Read a record; an unknown schema version or a damaged file is refused."""
+        text = read_text(path, "The record")
+        try:
+            version = json.loads(text).get("schema_version")
+            if version != SCHEMA_VERSION:
+                raise BadFile(
+                    f"{path} has schema version {version!r}, this creditscope reads {SCHEMA_VERSION}.\n"
+                    "Fields may have changed their meaning. Use the creditscope that wrote it, or train again."
+                )
+            return cls.model_validate_json(text)
+        except (json.JSONDecodeError, AttributeError, ValidationError) as error:
+            raise BadFile(f"{path} is not a record of a run: {error}\nTrain again to make one.") from error
+
+
+def after_divergence(verdict: Verdict, diverged: Divergence | None) -> Verdict:
+    """A run that stopped early is not the network of its spec: it never passes, and the reader is told."""
+    if diverged is None:
+        return verdict
+    said = f"The run diverged in epoch {diverged.epoch + 1}: {diverged.why}"
+    warnings = (*verdict.warnings, said)
+    if verdict.outcome != "pass":
+        return replace(verdict, warnings=warnings)
+    return replace(verdict, text="INCONCLUSIVE(diverged)", outcome="inconclusive", why=said, warnings=warnings)

@@ -1,0 +1,1 @@
+"""One run: its spec, its training, its audit, its controls."""

@@ -1,0 +1,131 @@
+"""From a RunSpec to a trained checkpoint, and back from a folder to one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from creditscope.batch import Batch
+from creditscope.datasets import datasets
+from creditscope.datasets.tensors import Dataset
+from creditscope.errors import BadFile, InvalidInput
+from creditscope.methods import methods
+from creditscope.methods.rule import CreditRule
+from creditscope.methods.wrappers import wrapped
+from creditscope.networks.build import build
+from creditscope.networks.staged import StagedNetwork
+from creditscope.plugins import load_plugin
+from creditscope.records.run import HistoryRow, RunRecord
+from creditscope.runs.spec import RunSpec
+from creditscope.training.checkpoint import RECORD, Checkpoint, read_tensors, restored
+from creditscope.training.fit import fit
+from creditscope.training.recipe import Recipe, run_generator
+from creditscope.training.weights import load_weights
+
+
+def load_plugins(spec: RunSpec) -> None:
+    """Import the modules that register what a run names."""
+    for plugin in spec.plugins:
+        load_plugin(plugin)
+
+
+def make_rule(spec: RunSpec) -> CreditRule:
+    """The rule of a run, with its wrappers."""
+    spec.resolved()  # refuses unknown options with the nearest name
+    return wrapped(methods[spec.method](**spec.method_options), penalty=spec.penalty, control=spec.control)
+
+
+def make_network(spec: RunSpec, data: Dataset) -> StagedNetwork:
+    """The untrained network of a run, drawn from its seed."""
+    return build(spec.network, data.shape, data.classes, spec.seed, **spec.network_options)  # type: ignore[arg-type]
+
+
+def make_recipe(spec: RunSpec) -> Recipe:
+    """The recipe of a run."""
+    return Recipe(spec.epochs, spec.batch_size, spec.learning_rate, spec.weight_decay, spec.augment, spec.random_labels)
+
+
+def load_data(spec: RunSpec, folder: Path | None = None) -> Dataset:
+    """The dataset of a run; read once per process."""
+    return _data(spec.data, tuple(sorted(spec.data_options.items())), folder, os.environ.get("CREDITSCOPE_DATA"))
+
+
+@lru_cache(maxsize=2)
+def _data(name: str, options: tuple[tuple[str, object], ...], folder: Path | None, variable: str | None) -> Dataset:
+    return datasets[name](folder, **dict(options))
+
+
+def train(
+    spec: RunSpec,
+    *,
+    data_folder: Path | None = None,
+    device: str = "cpu",
+    on_epoch: Callable[[HistoryRow], None] | None = None,
+    snapshot: Path | None = None,
+    snapshot_seconds: float = 30.0,
+) -> Checkpoint:
+    """Run a spec from its seed to its checkpoint."""
+    load_plugins(spec)
+    data = load_data(spec, data_folder)
+    rule = make_rule(spec)
+    network = make_network(spec, data).to(device)
+    checkpoint = fit(
+        network,
+        rule,
+        data,
+        make_recipe(spec),
+        seed=spec.seed,
+        on_epoch=on_epoch,
+        spec=spec.model_dump(mode="json"),
+        snapshot=snapshot,
+        snapshot_seconds=snapshot_seconds,
+    )
+    record = checkpoint.record.model_copy(update={"key": spec.key})
+    return Checkpoint(checkpoint.network, rule, checkpoint.feedback, record, checkpoint.example)
+
+
+def check(spec: RunSpec, *, data_folder: Path | None = None) -> None:
+    """Refuse what cannot be trained, a rung that the ladder does not have for one, before anything is."""
+    spec.resolved()
+    load_plugins(spec)
+    data, rule = load_data(spec, data_folder), make_rule(spec)
+    rule.scope(rule.prepare(make_network(spec, data), data.example))
+
+
+def read_spec(record: RunRecord, source: str) -> RunSpec:
+    """The spec inside a record."""
+    if not record.spec:
+        raise BadFile(f"{source} has no spec.\nThe network cannot be rebuilt from it. Train the run again.")
+    try:
+        return RunSpec.model_validate(record.spec)
+    except ValidationError as error:
+        raise BadFile(f"{source} has no valid spec: {error}\nThe network cannot be rebuilt from it.") from error
+
+
+def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "cpu") -> Checkpoint:
+    """A checkpoint from its folder: the network rebuilt from the spec, weights and feedback from the file.
+
+    Where feedback or auxiliary networks are missing from the file the network still loads; its credit is not available.
+    """
+    folder = Path(folder)
+    record = RunRecord.from_json(folder / RECORD)
+    spec = read_spec(record, str(folder / RECORD))
+    load_plugins(spec)
+    data, rule, parts = load_data(spec, data_folder), make_rule(spec), read_tensors(folder)
+    if record.data_checksum and record.data_checksum != data.checksum:
+        raise InvalidInput(
+            f"{folder} was trained on other data than {spec.data} holds here: checksum {record.data_checksum[:16]}, "
+            f"not {data.checksum[:16]}.\nIts accuracy and its gradients would be of another task. Restore the data "
+            "that it was trained on, or train it again."
+        )
+    example = data.example
+    network = rule.prepare(make_network(spec, data), example)
+    load_weights(network, parts["network"], str(folder))
+    feedback, missing = restored(rule.feedback(network, example, run_generator(spec.seed)), parts, str(folder))
+    network.to(device)
+    example = Batch(example.inputs.to(device), example.labels.to(device))
+    return Checkpoint(network, rule, feedback.to(device), record, example, missing)

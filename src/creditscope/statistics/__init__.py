@@ -1,0 +1,1 @@
+"""Intervals, spreads and aggregation over layers: plain functions of numbers, no torch."""

@@ -1,0 +1,58 @@
+"""What do several seeds say together?  Mean, spread, interval, and how many seeds would settle what is open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from creditscope.statistics.intervals import LEVEL, t_interval, wilson_interval
+
+MOST_SEEDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Numbers over seeds: mean, standard deviation (ddof 1), 95 % t-interval; None where one seed cannot tell."""
+
+    values: tuple[float, ...]
+    mean: float
+    std: float | None = None
+    interval: tuple[float, float] | None = None
+    note: str = ""
+
+
+def spread(values: Sequence[float], images: int | None = None) -> Spread:
+    """The spread over seeds; of a single accuracy Wilson's interval over its test images."""
+    values = tuple(values)
+    if len(values) >= 2:
+        std = stdev(values) if all(math.isfinite(value) for value in values) else math.nan
+        return Spread(
+            values=values, mean=fmean(values), std=std, interval=t_interval(values), note=f"t over {len(values)} seeds"
+        )
+    (value,) = values
+    if images is None or not 0 <= value <= 1:
+        return Spread(values=values, mean=value, note="one seed")
+    return Spread(
+        values=values,
+        mean=value,
+        interval=wilson_interval(value, images),
+        note=f"one seed; Wilson over {images:,} images",
+    )
+
+
+def seeds_to_settle(differences: Sequence[float], limit: float) -> int | None:
+    """The smallest number of seeds whose interval would leave the limit out, if mean and spread stay as they are.
+
+    min n with  t_{n-1} · s/√n < |mean - limit|;  None if not even a thousand would, or fewer than two are known.
+    """
+    from scipy.special import stdtrit
+
+    if len(differences) < 2 or not all(math.isfinite(value) for value in differences):
+        return None
+    distance, s = abs(fmean(differences) - limit), stdev(differences)
+    for n in range(2, MOST_SEEDS + 1):
+        if float(stdtrit(n - 1, (1 + LEVEL) / 2)) * s / math.sqrt(n) < distance:
+            return n
+    return None

@@ -1,0 +1,150 @@
+"""How is the stream of any model found?"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from creditscope.errors import CreditscopeError, InvalidInput, ModelMismatch, UnknownName
+from creditscope.registry import unknown
+from creditscope.stream.discovery import discover
+from creditscope.stream.hooked import HookStream
+from creditscope.stream.published import ContractStream, HiddenStream
+from creditscope.stream.states import Pass, Read, Shifts, StagedStream, Stream, block_lists
+from creditscope.stream.unwrap import bare
+
+
+class SearchedStream(Stream):
+    """A model that does not show its stream: it is found by structure as soon as there are inputs to run it on."""
+
+    def __init__(self, model: nn.Module, read: Read, trial: ContractStream | None = None) -> None:
+        super().__init__(model, read)
+        self._trial = trial
+        self._found: Stream | None = None
+        self._told = ""
+
+    def found(self, inputs: Any) -> Stream:
+        """The stream itself: of the published contract, if the forward pass keeps it, else of the blocks found."""
+        if self._found is None:
+            objection = self._objection(inputs)
+            kept = self._trial if objection is None else None
+            self._found = kept or self._structure(inputs, objection)
+        return self._found
+
+    def _objection(self, inputs: Any) -> Exception | None:
+        """Why the forward pass is not that of the published contract: the model means other things by its names."""
+        try:
+            with torch.no_grad():
+                if self._trial is not None:
+                    self._trial.verify(inputs, self._trial.run(inputs).logits)
+        except (CreditscopeError, RuntimeError, TypeError, AttributeError, ValueError) as error:
+            return error
+        return None
+
+    def _structure(self, inputs: Any, objection: Exception | None) -> Stream:
+        try:
+            found = discover(self.model, inputs)
+        except ModelMismatch as error:
+            raise objection if isinstance(objection, ModelMismatch) else error from error
+        reader = self.model.get_submodule(found.reader) if found.reader else None
+        self._told = f"passed: {found.title} found by structure, {found.spelled(self.model)}"
+        return HookStream(self.model, self.rule, found.blocks, reader)
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The blocks, once they are found."""
+        if self._found is None:
+            raise ModelMismatch(
+                f"The blocks of {type(self.model).__name__} are not known before its first batch.\n"
+                "They are found by running it. Pass blocks= the path of its block list, or run it first."
+            )
+        return self._found.blocks
+
+    def checks(self) -> dict[str, str]:
+        """Which blocks were found, and how to name them."""
+        return {"stream": self._told} if self._told else {}
+
+    def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
+        """As the stream that was found."""
+        return self.found(inputs).run(inputs, shifts)
+
+    def certain(self, layer: int) -> bool:
+        """As the stream that was found."""
+        return self._found is not None and self._found.certain(layer)
+
+    def onward(self, layer: int, state: Tensor) -> Tensor | None:
+        """As the stream that was found."""
+        return None if self._found is None else self._found.onward(layer, state)
+
+    def oriented(self, tensor: Tensor) -> Tensor:
+        """As the stream that was found."""
+        return tensor if self._found is None else self._found.oriented(tensor)
+
+
+def find_stream(model: nn.Module, blocks: str | Sequence[str] | None = None, read: Read = "auto") -> Stream:
+    """The stream of a model: of our own kind, of the published contract, of the blocks that are named, or searched.
+
+    Wrappers such as DataParallel and torch.compile are taken off: `stream.model` is the model itself.
+    """
+    model = bare(model)
+    if not _is_rule(read):
+        raise InvalidInput(
+            f"read={read!r} does not say which vector stands for a state with tokens.\n"
+            "Pass 'auto', 'first', 'mean', 'all' or a token index."
+        )
+    if read == "auto":
+        own: Any = getattr(model, "token", "auto")
+        read = own if _is_rule(own) else "auto"
+    if blocks is not None:
+        return HookStream(model, read, named_blocks(model, blocks))
+    if all(callable(getattr(model, name, None)) for name in ("embedding", "branch", "merge", "readout")):
+        return StagedStream(model, read, model)
+    listed = getattr(model, "blocks", None)
+    if isinstance(listed, nn.ModuleList | nn.Sequential):
+        if "return_hidden" in inspect.signature(model.forward).parameters:
+            return HiddenStream(model, read, list(listed))
+        if any(hasattr(model, name) for name in ("embed", "patch_embed")) and (
+            hasattr(model, "out_head") or hasattr(model, "head")
+        ):
+            return SearchedStream(model, read, ContractStream(model, read))
+    return SearchedStream(model, read)
+
+
+def _is_rule(read: object) -> bool:
+    return type(read) is int or (isinstance(read, str) and read in ("auto", "first", "mean", "all"))
+
+
+def named_blocks(model: nn.Module, blocks: str | Sequence[str]) -> list[nn.Module]:
+    """The modules behind the path of a list of blocks, or behind a list of module names."""
+    modules = dict(model.named_modules())
+    names = [blocks] if isinstance(blocks, str) else list(blocks) if isinstance(blocks, Iterable) else [blocks]
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInput(
+                f"blocks= holds a {type(name).__name__}, not the name of a module.\n"
+                "Nothing says which state it belongs to. Pass names, as model.named_modules() gives them, or the path "
+                f"of the list of blocks. {block_lists(model)}"
+            )
+        if name not in modules:
+            raise UnknownName(unknown(f"module in {type(model).__name__}", name, [key for key in modules if key]))
+    if isinstance(blocks, str):
+        found = list(modules[blocks].children())
+        if not isinstance(modules[blocks], nn.ModuleList | nn.Sequential) or not found:
+            raise ModelMismatch(
+                f"{blocks!r} is a {type(modules[blocks]).__name__}, not a list of blocks.\n"
+                f"Name a ModuleList or Sequential, or pass a list of module names. {block_lists(model)}"
+            )
+        return found
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidInput(
+            f"blocks= names {', '.join(twice)} more than once.\n"
+            "One block would count as two layers, and every state after it as another. Name each block once, in order."
+        )
+    if not names:
+        raise ModelMismatch("blocks=[] names no block.\nA stream without blocks has no depth to audit. Name some.")
+    return [modules[name] for name in names]

@@ -1,0 +1,102 @@
+"""Any module with named blocks, its states seen through hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from creditscope.batch import each_tensor
+from creditscope.stream.hooks import HookedBlocks
+from creditscope.stream.states import Pass, Read, Shifts, Stream, called, logits_of
+
+
+class HookStream(Stream):
+    """Any module with named blocks: h_l is the input of block l, h_L what leaves the last one.
+
+    Where input + output of every block equals the next input, the blocks are branches of a residual stream and
+    h_L = input + output; else h_L is the last output. Where a `reader` is known, h_L is what enters that. States that
+    come as (T, N, d) or (N, H, W, C) are shown as (N, T, d) and (N, C, H, W).
+    """
+
+    def __init__(
+        self, model: nn.Module, read: Read, blocks: Sequence[nn.Module], reader: nn.Module | None = None
+    ) -> None:
+        super().__init__(model, read)
+        self._listed, self._reader = list(blocks), reader
+        self._hooked = HookedBlocks(model, self._listed if reader is None else [*self._listed, reader])
+        self._branches: tuple[bool, ...] | None = None
+        self._certain: tuple[bool, ...] = ()
+        self._tokens_first = self._channels_last = False
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The blocks that were named or found."""
+        return self._listed
+
+    def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
+        """One call of the model with hooks that are gone when it returns."""
+        if self._branches is None:
+            self._branches = self._look(inputs)
+        turned = {layer: self._as_it_came(shift) for layer, shift in (shifts or {}).items()}
+        with self._hooked.recording() as seen, self._hooked.shifting(turned, self._branches):
+            logits = logits_of(called(self.model, inputs))
+        states, last = tuple(seen.states()), seen.outputs[-1]
+        if self._reader is not None:
+            return Pass(tuple(map(self.oriented, states)), states, logits)
+        deepest = states[-1] + last if all(self._branches) else last
+        return Pass(tuple(map(self.oriented, (*states, deepest))), (*states, last), logits)
+
+    def checks(self) -> dict[str, str]:
+        """Where nothing shows whether the stream passes the last block by."""
+        if self._reader is not None or self._branches is None:
+            return {}
+        if len(self._listed) == 1:
+            return {"h_L": "a guess: one block, taken for all of the stream; h_L is what it returns"}
+        told = all(self._certain[:-1])
+        return {} if told else {"h_L": "a guess: what the last block returns, as no block gives the next one's input"}
+
+    def certain(self, layer: int) -> bool:
+        """Not where a block neither adds to the stream nor returns it: others read the state too, perhaps before it."""
+        return self._reader is not None or layer >= len(self._certain) or self._certain[layer]
+
+    def oriented(self, tensor: Tensor) -> Tensor:
+        """Samples first, and the channels of an image before its height and width."""
+        if tensor.dim() == 3 and self._tokens_first:
+            return tensor.transpose(0, 1)
+        return tensor.movedim(-1, 1) if tensor.dim() == 4 and self._channels_last else tensor
+
+    def _as_it_came(self, tensor: Tensor) -> Tensor:
+        """What `oriented` turned, turned back."""
+        if tensor.dim() == 4 and self._channels_last:
+            return tensor.movedim(1, -1)
+        return self.oriented(tensor)
+
+    def _look(self, inputs: Any) -> tuple[bool, ...]:
+        """Run once to see which blocks are branches, and which axes count samples and channels."""
+        with torch.no_grad(), self._hooked.recording() as seen:
+            count = len(logits_of(called(self.model, inputs)))
+        state = seen.states()[-1]
+        if state.dim() == 3 and state.shape[1] == count:
+            self._tokens_first = state.shape[0] != count or self._shrinks(inputs, count)
+        self._channels_last = (
+            state.dim() == 4 and self._is_width(state.shape[-1]) and not self._is_width(state.shape[1])
+        )
+        branches = seen.branches()
+        self._certain = tuple(map(any, zip(branches, seen.chained(), strict=True)))
+        return branches
+
+    def _is_width(self, size: int) -> bool:
+        """Whether the last block has a bias or a gain of this size: channels have, positions do not."""
+        return any(parameter.shape == (size,) for parameter in self._listed[-1].parameters())
+
+    def _shrinks(self, inputs: Any, count: int) -> bool:
+        """Whether one sample fewer shortens the second axis: as many tokens as samples do not tell them apart."""
+        fewer = each_tensor(inputs, lambda tensor: tensor[1:] if tensor.dim() and len(tensor) == count else tensor)
+        if count < 2:
+            return False
+        with torch.no_grad(), self._hooked.recording() as seen:
+            called(self.model, fewer)
+        return seen.states()[-1].shape[1] == count - 1

@@ -1,0 +1,113 @@
+"""Work on a model that comes back exactly as it was: modes, buffers, gradients, random state, precision."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy
+import torch
+from torch import Tensor, nn
+
+from creditscope.batch import Batch, each_tensor
+from creditscope.stream.unwrap import as_written
+
+
+@contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode for the block's duration; modes, buffers and random state come back as they were."""
+    modes = [(module, module.training, dict(module._buffers)) for module in model.modules()]
+    own = {id(buffer): buffer for *_, buffers in modes for buffer in buffers.values() if buffer is not None}
+    values = [(buffer, buffer.detach().clone()) for buffer in own.values()]
+    devices = sorted({tensor.device.index for tensor in model.parameters() if tensor.device.type == "cuda"})
+    with torch.inference_mode(False), as_written(model), torch.random.fork_rng(devices=devices):
+        try:
+            for module, training, _ in modes:
+                if training:
+                    module.training = False
+            yield
+        finally:
+            for module, training, buffers in modes:
+                if module.training is not training:
+                    module.training = training
+                module._buffers.clear()
+                module._buffers.update(buffers)
+            for buffer, before in values:
+                if not torch.equal(buffer, before):  # a needless write would spoil a backward pass under way
+                    with torch.no_grad():
+                        buffer.copy_(before)
+
+
+@contextmanager
+def in_float64(model: nn.Module) -> Iterator[None]:
+    """The model itself in float64; its own tensors come back whatever happens."""
+    tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
+    own = [tensor.data for tensor in tensors]
+    try:
+        for tensor in tensors:
+            tensor.data = tensor.data.double()
+        yield
+    finally:
+        for tensor, data in zip(tensors, own, strict=True):
+            tensor.data = data
+
+
+@contextmanager
+def float64_copies(model: nn.Module) -> Iterator[None]:
+    """Copies in float64 in place of the model's tensors, which are not touched.
+
+    A graph under way, or a wrapper that waits for gradients, holds on to the tensors themselves.
+    """
+    copies: dict[int, nn.Parameter] = {}
+    own = [(module, dict(module._parameters), dict(module._buffers)) for module in model.modules()]
+    try:
+        for module, parameters, buffers in own:
+            for name, parameter in parameters.items():
+                if parameter is not None and parameter.is_floating_point():
+                    made = nn.Parameter(parameter.detach().double(), parameter.requires_grad)
+                    setattr(module, name, copies.setdefault(id(parameter), made))
+            for name, buffer in buffers.items():
+                if buffer is not None and buffer.is_floating_point():
+                    module._buffers[name] = buffer.detach().double()
+        yield
+    finally:
+        for module, parameters, buffers in own:
+            for name, parameter in parameters.items():
+                setattr(module, name, parameter)
+            module._buffers.update(buffers)
+
+
+def as_float64(batch: Batch) -> Batch:
+    """The batch with its floating-point tensors in float64."""
+
+    def widened(tensor: Tensor) -> Tensor:
+        return tensor.double() if tensor.is_floating_point() else tensor
+
+    return Batch(each_tensor(batch.inputs, widened), widened(batch.labels))
+
+
+@contextmanager
+def own_gradients(model: nn.Module) -> Iterator[None]:
+    """A credit function may call backward(): the parameters' .grad come back as they were."""
+    before = [(p, p.grad, None if p.grad is None else p.grad.clone()) for p in model.parameters()]
+    try:
+        yield
+    finally:
+        for parameter, gradient, value in before:
+            if gradient is not None and value is not None and not torch.equal(gradient, value):
+                with torch.no_grad():
+                    gradient.copy_(value)
+            parameter.grad = gradient
+
+
+@contextmanager
+def preserved_rng() -> Iterator[None]:
+    """The random states of Python, NumPy and torch come back: a data loader may draw from any of them."""
+    states = random.getstate(), numpy.random.get_state()  # noqa: NPY002  (the legacy state is what others draw from)
+    with torch.random.fork_rng(devices=[]):
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            numpy.random.set_state(states[1])  # noqa: NPY002

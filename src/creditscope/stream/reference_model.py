@@ -1,0 +1,218 @@
+"""What is the true gradient of a model whose layers define their own backward?  That of a plain twin."""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from creditscope.batch import Batch
+from creditscope.credit import CreditSource
+from creditscope.errors import ModelMismatch
+from creditscope.stream.find import find_stream
+from creditscope.stream.states import Pass, Read, Shifts, Stream
+from creditscope.stream.trace import LossFunction, capture, per_sample
+from creditscope.stream.unwrap import bare
+
+# Layers whose forward pass is known and which hold a weight and a bias; a subclass may bring its own backward.
+KINDS: tuple[type[nn.Module], ...] = (
+    nn.Linear,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Conv3d,
+    nn.ConvTranspose1d,
+    nn.ConvTranspose2d,
+    nn.ConvTranspose3d,
+    nn.Embedding,
+    nn.LayerNorm,
+    nn.BatchNorm1d,
+    nn.BatchNorm2d,
+    nn.BatchNorm3d,
+)
+BACKWARD = ("_backward_hooks", "_backward_pre_hooks")
+CLOSE = {"rtol": 1e-3, "atol": 1e-5, "equal_nan": True}
+
+
+def plain_twin(model: nn.Module) -> nn.Module:
+    """The same network with torch's own layers in place of those that define their own backward.
+
+    A layer that is a torch.nn layer with another forward becomes that torch.nn layer; backward hooks are left out.
+    All weights are shared, so that the twin follows the training. It comes in evaluation mode.
+    """
+    changed: list[str] = []
+    twin = _twin(bare(model), "", {}, changed)
+    if not changed:
+        raise ModelMismatch(
+            f"{type(model).__name__} has no layer that is a torch.nn layer with a forward or backward of its own.\n"
+            "There is nothing to put a plain layer in place of. Write the plain network, load the weights into it, and "
+            "pass it as reference=."
+        )
+    return twin
+
+
+def _twin(module: nn.Module, name: str, known: dict[int, nn.Module], changed: list[str]) -> nn.Module:
+    if id(module) in known:
+        return known[id(module)]
+    kind = _kind(module)
+    twin: nn.Module = (kind or type(module)).__new__(kind or type(module))
+    known[id(module)] = twin
+    twin.__dict__.update(module.__dict__)
+    own = {"weight", "bias"} if kind is not None else set(module._parameters)
+    twin.__dict__["_parameters"] = {key: value for key, value in module._parameters.items() if key in own}
+    twin.__dict__["_buffers"] = dict(module._buffers)
+    twin.__dict__["_modules"] = {
+        key: None if child is None else _twin(child, f"{name}.{key}", known, changed)
+        for key, child in module._modules.items()
+    }
+    hooked = any(module.__dict__.get(hooks) for hooks in BACKWARD)
+    twin.__dict__.update({hooks: OrderedDict() for hooks in BACKWARD}, _is_full_backward_hook=None, training=False)
+    if kind is not None:
+        twin.__dict__.pop("forward", None)
+    if kind is not None or hooked:
+        changed.append(name)
+    return twin
+
+
+def _kind(module: nn.Module) -> type[nn.Module] | None:
+    """The torch.nn layer that a module is with another forward, None if it is none or is just that."""
+    for kind in KINDS:
+        if isinstance(module, kind):
+            other = type(module).forward is not kind.forward or "forward" in module.__dict__
+            return kind if other else None
+    return None
+
+
+class ModelWithReference(nn.Module):
+    """A model beside its plain twin: what is done to the weights of one is done to both."""
+
+    def __init__(self, reference: nn.Module, model: nn.Module) -> None:
+        super().__init__()
+        self.reference, self.model = reference, model
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The reference answers."""
+        return self.reference(*args, **kwargs)
+
+
+class ReferencedStream(Stream):
+    """States and gradients of the plain twin, once it is certain that the model computes the same."""
+
+    def __init__(self, reference: Stream, own: Stream) -> None:
+        super().__init__(ModelWithReference(reference.model, own.model), reference.rule)
+        self._reference, self.own = reference, own
+
+    @property
+    def subject(self) -> nn.Module:
+        """The model beside the twin."""
+        return self.own.model
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The blocks of the twin."""
+        return self._reference.blocks
+
+    def checks(self) -> dict[str, str]:
+        """The twin's own, and that it is one."""
+        return {**self._reference.checks(), "reference": "passed: its states and logits are the model's"}
+
+    def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
+        """As the twin."""
+        return self._reference.run(inputs, shifts)
+
+    def certain(self, layer: int) -> bool:
+        """As the twin."""
+        return self._reference.certain(layer)
+
+    def onward(self, layer: int, state: Tensor) -> Tensor | None:
+        """As the twin."""
+        return self._reference.onward(layer, state)
+
+    def oriented(self, tensor: Tensor) -> Tensor:
+        """As the twin."""
+        return self._reference.oriented(tensor)
+
+    def verify(self, inputs: Any, logits: Tensor) -> None:
+        """The model itself must have the same states and logits."""
+        with torch.no_grad():
+            self._reference.verify(inputs, logits)
+            plain, own = self._reference.run(inputs), self.own.run(inputs)
+        if len(own.hiddens) != len(plain.hiddens):
+            raise ModelMismatch(
+                f"The model has {len(own.hiddens)} states, its reference {len(plain.hiddens)}.\n"
+                "Credit would be compared with the gradient of another layer. Name the blocks of both with blocks=."
+            )
+        pairs = {f"h_{layer}": pair for layer, pair in enumerate(zip(own.hiddens, plain.hiddens, strict=True))}
+        for name, (mine, other) in {**pairs, "logits": (own.logits, plain.logits)}.items():
+            if mine.shape != other.shape or not torch.allclose(mine, other, **CLOSE):  # type: ignore[arg-type]
+                raise ModelMismatch(
+                    f"The {name} of the model and of its reference differ.\n"
+                    "The gradient would be that of another network. Load the model's weights into the reference: "
+                    "reference.load_state_dict(model.state_dict(), strict=False), or use creditscope.plain_twin(model)."
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class OwnBackward(CreditSource):
+    """What the model's own backward pass brings to its states."""
+
+    stream: Stream
+    loss_fn: LossFunction
+    local: bool = True
+
+    def signals(self, batch: Batch) -> tuple[Tensor, ...]:
+        """∂Σℓ/∂h_l as the model's layers compute it."""
+        forward = inspect.signature(self.stream.model.forward).parameters
+        if not {"targets", "loss_function"} <= set(forward):
+            return capture(self.stream, batch, self.loss_fn).gradients
+        name = next(iter(forward))  # a model that broadcasts its own error wants the labels in the forward pass
+        inputs = {name: batch.inputs, "targets": batch.labels, "loss_function": self._total}
+        with _containers_training(self.stream.model):
+            return capture(self.stream, Batch(inputs, batch.labels), self.loss_fn).gradients
+
+    def _total(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return per_sample(self.loss_fn, logits, labels).sum()
+
+
+@contextmanager
+def _containers_training(model: nn.Module) -> Iterator[None]:
+    """Modules that hold others believe that they train; the layers, dropout and batch norm among them, do not.
+
+    Whatever attributes the forward pass leaves behind are gone afterwards.
+    """
+    before = [(module, dict(module.__dict__)) for module in model.modules()]
+    try:
+        for module, _ in before:
+            module.training = bool(module._modules)
+        yield
+    finally:
+        for module, attributes in before:
+            module.__dict__.clear()
+            module.__dict__.update(attributes)
+
+
+def referenced(model: nn.Module, reference: nn.Module | None, blocks: str | Sequence[str] | None, read: Read) -> Stream:
+    """The stream of a model, beside its plain twin if there is one.
+
+    Blocks that the twin does not have by name are searched in it.
+    """
+    own = find_stream(model, blocks, read)
+    if reference is None:
+        return own
+    plain = bare(reference)
+    names = [blocks] if isinstance(blocks, str) else list(blocks or ())
+    known = dict(plain.named_modules())
+    there = blocks if all(name in known for name in names) else None
+    return ReferencedStream(find_stream(plain, there, read), own)
+
+
+def own_credit(stream: Stream, credit: Any, local: bool | None, loss_fn: LossFunction) -> tuple[Any, bool | None]:
+    """The credit that was given; beside a plain twin, what the model's own backward brings if none was."""
+    if credit is None and isinstance(stream, ReferencedStream):
+        return OwnBackward(stream.own, loss_fn, local is not False), None
+    return credit, local

@@ -1,0 +1,218 @@
+"""What is a stream of states, and which vector stands for a state?"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from creditscope.batch import each_tensor
+from creditscope.errors import InvalidInput, ModelMismatch
+from creditscope.stream.hooks import changed_in_place, first_tensor
+
+Read = Literal["auto", "first", "mean", "all"] | int
+Shifts = Mapping[int, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One forward pass: the states h_0..h_L, the tensors to differentiate by for them, and the logits."""
+
+    hiddens: tuple[Tensor, ...]
+    anchors: tuple[Tensor, ...]
+    logits: Tensor
+
+
+class Stream(ABC):
+    """A model together with the way to see its states."""
+
+    def __init__(self, model: nn.Module, read: Read) -> None:
+        self.model = model
+        self.rule = read
+
+    @abstractmethod
+    def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
+        """One forward pass, with `shifts[l]` added to h_l on the way."""
+
+    def certain(self, layer: int) -> bool:
+        """Whether a shift of h_layer reaches everything that the model does with it."""
+        return True
+
+    def onward(self, layer: int, state: Tensor) -> Tensor | None:
+        """Logits from h_layer = state on, without what lies below; None where the model can only be run whole."""
+        return None
+
+    @property
+    def subject(self) -> nn.Module:
+        """The user's own model."""
+        return self.model
+
+    @property
+    @abstractmethod
+    def blocks(self) -> list[nn.Module]:
+        """The modules between h_0 and h_L, in order."""
+
+    def verify(self, inputs: Any, logits: Tensor) -> None:  # noqa: B027 (most streams run the model itself)
+        """Refuse a stream whose logits are not the model's own."""
+
+    def checks(self) -> dict[str, str]:
+        """What was found out about the stream, for the report."""
+        return {}
+
+    def oriented(self, tensor: Tensor) -> Tensor:
+        """A gradient at an anchor in the axes of its state, samples first."""
+        return tensor
+
+    def settle(self, inputs: Any) -> Tensor:
+        """The logits; where nobody said which vector stands for a token state, take what the read-out consumes."""
+        with torch.no_grad():
+            first = self.run(inputs)
+        if self.rule == "auto" and first.hiddens[-1].dim() == 3:
+            with torch.enable_grad():
+                seen = self.run(inputs)
+                self.rule = consumed(seen.logits, self.oriented, seen.anchors[-1]) or self._poisoned(inputs, seen)
+        return first.logits
+
+    def _poisoned(self, inputs: Any, seen: Pass) -> Read:
+        """For a read-out of zeros, which has no gradient: 0·NaN still tells what it consumes."""
+        ends: tuple[tuple[Read, int], ...] = (("first", 0), (-1, -1))
+        for rule, token in ends:
+            poison = torch.full_like(seen.hiddens[-1], torch.nan)
+            poison[:, token] = 0
+            with torch.no_grad():
+                if not bool(self.run(inputs, {len(seen.hiddens) - 1: poison}).logits.isnan().any()):
+                    return rule
+        return "mean"
+
+    def vectors(self, state: Tensor) -> Tensor:
+        """What stands for a state: (N, d), or (N, positions, d) if every position counts.
+
+        A flat state stands for itself; of a token state (N, T, d) one token, the mean or all; a convolutional state
+        (N, C, H, W) is averaged over H and W. Credit and gradients are read by the same linear map.
+        """
+        if state.dim() == 2:
+            return state
+        if state.dim() == 4:
+            positions = state.flatten(2).transpose(1, 2)
+            return positions if self.rule == "all" else positions.mean(1)
+        if state.dim() != 3:
+            raise ModelMismatch(
+                f"A state of shape {tuple(state.shape)} is neither (N, d), (N, tokens, d) nor (N, C, H, W).\n"
+                "Its norm along the feature axis is not defined. Name blocks whose states have one of these shapes."
+            )
+        if self.rule == "all":
+            return state
+        if self.rule == "mean":
+            return state.mean(1)
+        token = self.rule if isinstance(self.rule, int) else 0
+        if not -state.shape[1] <= token < state.shape[1]:
+            raise InvalidInput(
+                f"read={token} asks for a token that a state of {state.shape[1]} tokens does not have.\n"
+                "Pass a token index within the sequence, or 'first', 'mean' or 'all'."
+            )
+        return state[:, token]
+
+
+class StagedStream(Stream):
+    """Embedding, blocks and read-out run one after the other; nothing is differentiated before h_0."""
+
+    def __init__(self, model: nn.Module, read: Read, stages: Any) -> None:
+        super().__init__(model, read)
+        self._stages = stages
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The model's own list."""
+        return list(self._stages.blocks)
+
+    def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
+        """h_0 is cut from the embedding: it is where differentiation ends."""
+        shifts = shifts or {}
+        with torch.no_grad():
+            state = self._stages.embedding(inputs)
+        state = _shifted(state.detach(), shifts.get(0)).requires_grad_(torch.is_grad_enabled())
+        hiddens = [state]
+        for index in range(len(self._stages.blocks)):
+            version = state._version
+            branch = self._stages.branch(index, state)
+            if state._version != version:
+                raise changed_in_place(f"input of block {index}")
+            state = _shifted(self._stages.merge(index, state, branch), shifts.get(index + 1))
+            hiddens.append(state)
+        return Pass(tuple(hiddens), tuple(hiddens), self._stages.readout(state))
+
+    def onward(self, layer: int, state: Tensor) -> Tensor | None:
+        """The blocks from `layer` on, and the read-out."""
+        for index in range(layer, len(self._stages.blocks)):
+            state = self._stages.merge(index, state, self._stages.branch(index, state))
+        logits: Tensor = self._stages.readout(state)
+        return logits
+
+
+def consumed(logits: Tensor, oriented: Callable[[Tensor], Tensor], deepest: Tensor) -> Read | None:
+    """Which tokens of the deepest state the logits depend on: every position with logits of its own, one, or many.
+
+    A read-out that takes one token leaves an exact zero in the gradient of all others; None if all are zero.
+    """
+    weights = torch.randn(logits.shape[-1], generator=torch.Generator().manual_seed(0)).to(logits)
+    found: tuple[Tensor | None, ...] = torch.autograd.grad((logits @ weights).sum(), deepest, allow_unused=True)
+    gradient = found[0]
+    if gradient is None:  # the trace says so in its own words
+        return "auto"
+    used = (oriented(gradient) != 0).any(-1)  # (N, tokens)
+    if logits.dim() > 2 and logits.shape[1] == used.shape[1]:
+        return "all"
+    if not bool(used.any()):
+        return None
+    if bool((used.sum(1) != 1).any()):
+        return "mean"
+    token = used.float().argmax(1)
+    if bool((token != token[0]).any()):
+        raise ModelMismatch(
+            f"The read-out takes one token of each sample, but not the same one: {token[:8].tolist()}.\n"
+            "No single position stands for the state. Pass batches whose samples end at the same place, or read= "
+            "'mean', 'all' or a token index."
+        )
+    position = int(token[0])
+    return "first" if position == 0 else -1 if position == used.shape[1] - 1 else position
+
+
+def called(model: nn.Module, inputs: Any, **options: Any) -> Any:
+    """What the model returns; a tuple of inputs are its arguments, a dict its keyword arguments.
+
+    It gets copies of floating-point inputs: it may write into them, and its states can be differentiated by.
+    """
+    copies = each_tensor(inputs, _rooted)
+    if isinstance(copies, dict):
+        return model(**copies, **options)
+    return model(*copies, **options) if isinstance(copies, tuple | list) else model(copies, **options)
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits in what a model returned: a tensor, the first of a tuple, `.logits` or ["logits"]."""
+    named = output.get("logits", output) if isinstance(output, Mapping) else getattr(output, "logits", output)
+    return first_tensor(named, "The model")
+
+
+def block_lists(model: nn.Module) -> str:
+    """A sentence about the lists of modules that may be a model's blocks."""
+    lists = [
+        f"{name} ({len(module)} x {type(next(iter(module))).__name__})"
+        for name, module in model.named_modules()
+        if name and isinstance(module, nn.ModuleList | nn.Sequential) and len(module) > 1
+    ]
+    return f"Its lists of modules: {', '.join(lists[:8])}." if lists else "It has no list of modules."
+
+
+def _rooted(tensor: Tensor) -> Tensor:
+    if not tensor.is_floating_point():
+        return tensor
+    return tensor.detach().requires_grad_(torch.is_grad_enabled()).clone()
+
+
+def _shifted(state: Tensor, shift: Tensor | None) -> Tensor:
+    return state if shift is None else state + shift

@@ -1,0 +1,156 @@
+"""A study as text: where it stands, and its audit table over seeds."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from creditscope.report.text import page
+from creditscope.runs.spec import RunSpec
+from creditscope.statistics.seeds import Spread
+from creditscope.study.lock import Progress
+from creditscope.study.plan import Plan
+from creditscope.study.state import Standing, duration, since
+from creditscope.study.store import Failure, State, Store
+from creditscope.study.tables import AuditRow
+from creditscope.verdict import Finding, Status
+
+MARKS = {Status.PASS: "pass", Status.FIRES: "FIRES"}
+
+
+def drawn(table: Table, width: int) -> str:
+    """A table as plain text of at most that many columns."""
+    text = io.StringIO()
+    Console(file=text, width=width, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")
+
+
+def table_page(title: str, rows: Sequence[AuditRow], width: int) -> str:
+    """The audit table: trained methods with their verdicts, then the controls, then what is open."""
+    trained = [row for row in rows if row.spec.control == "none"]
+    controls = [row for row in rows if row.spec.control != "none"]
+    parts = [title, *(drawn(table, width) for table in _tables(trained, width))]
+    if controls:
+        parts.append(drawn(_controls(controls), width))
+    notes = [note for row in rows for note in _notes(row)]
+    footing = (
+        "Accuracy in %: mean ± std (ddof 1) over seeds, 95 % t-interval. D3 in points, 95 % paired t-interval.\n"
+        "With one seed: Wilson's and Newcombe's interval over the test images; seeds may differ by more."
+    )
+    return "\n\n".join((*parts, "\n".join((*notes, footing))))
+
+
+WHOLE = ("accuracy", "frozen", "to best frozen", "D1", "D2", "D3", "per seed", "verdict")
+PARTS = (("accuracy", "frozen", "D3", "to best frozen"), ("D1", "D2", "verdict"), ("per seed",))  # of a narrow page
+
+
+def _tables(rows: Sequence[AuditRow], width: int) -> list[Table]:
+    """The trained methods in one table, or in three where one would not fit."""
+    whole = _trained(rows, WHOLE)
+    fits = Console(width=1000).measure(whole).maximum <= width
+    return [whole] if fits else [_trained(rows, headings) for headings in PARTS]
+
+
+def _trained(rows: Sequence[AuditRow], headings: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    for heading in ("method", *headings):
+        table.add_column(heading, overflow="fold", no_wrap=heading in ("method", "per seed", "verdict"))
+    for row in rows:
+        cells = {
+            "accuracy": _accuracy(row.accuracy),
+            "frozen": _accuracy(row.control),
+            "to best frozen": "" if row.best_frozen is None else f"{row.best_frozen:+.1f}",
+            **{code: _finding(row.findings.get(code)) for code in ("D1", "D2", "D3")},
+            "per seed": "\n".join(f"{seed.seed}: {seed.verdict.text}" for seed in row.seeds),
+            "verdict": "not run" if row.verdict is None else row.verdict.text,
+        }
+        table.add_row(row.label, *(cells[heading] for heading in headings))
+    return table
+
+
+def _controls(rows: Sequence[AuditRow]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    for heading in ("control", "accuracy", "seeds"):
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(row.label, _accuracy(row.accuracy), ", ".join(str(seed.seed) for seed in row.seeds))
+    return table
+
+
+def _accuracy(found: Spread | None) -> str:
+    if found is None:
+        return "-"
+    std = "" if found.std is None else f" ± {100 * found.std:.1f}"
+    ends = "" if found.interval is None else f"\n{100 * found.interval[0]:.1f} to {100 * found.interval[1]:.1f}"
+    return f"{100 * found.mean:.1f}{std}{ends}"
+
+
+def _finding(finding: Finding | None) -> str:
+    if finding is None:
+        return "not audited"
+    value = "" if finding.value is None else f"{finding.value:.2g}"
+    word = MARKS.get(finding.status, finding.status.value)
+    ends = "" if finding.interval is None else f"\n{finding.interval[0]:.1f} to {finding.interval[1]:.1f}"
+    return f"{value} {word}".strip() + ends
+
+
+def _notes(row: AuditRow) -> list[str]:
+    """What a reader should know besides: missing seeds, and what would settle an open question."""
+    notes = []
+    if row.missing:
+        notes.append(f"{row.label}: seeds not run: {', '.join(map(str, row.missing))}.")
+    depth = row.findings.get("D3")
+    if depth is not None and depth.status is Status.UNDECIDED and len(row.seeds) > 1:
+        wanted = f"about {row.settle} seeds would" if row.settle else "not even a thousand seeds would"
+        notes.append(f"{row.label}: D3 is undecided; {wanted} settle it, if mean and spread stay.")
+    return notes
+
+
+def status_page(title: str, runs: Plan, found: Standing, store: Store, *, each: bool) -> str:
+    """Counts by state and the time left; what runs and what failed by name, on request every run."""
+    counts = ", ".join(f"{number} {state}" for state, number in found.counts.items())
+    lines = [title, f"{len(runs)} runs: {counts}"]
+    if found.seconds_left:
+        lines.append(f"{duration(found.seconds_left)} of one worker's time left, going by what finished runs took")
+    for key, state in found.states.items():
+        if each or state in (State.RUNNING, State.FAILED):
+            detail = _detail(store.progress(key) if state is State.RUNNING else None, store.failure(key))
+            lines.append(f"  {state:<8}{key}  {runs[key].title}{detail}")
+    return "\n".join(lines)
+
+
+def _detail(progress: Progress | None, failure: Failure | None) -> str:
+    if progress is not None:
+        return (
+            f": epoch {progress.epoch} of {progress.epochs}, for {since(progress.started)}, process {progress.process}"
+        )
+    return "" if failure is None else f": {failure.error.splitlines()[0]}"
+
+
+def run_page(key: str, store: Store, width: int) -> str:
+    """One run: what it was and where it stands, why it failed, or what came out with its audit."""
+    lines, failure = [f"{key}: {store.state(key)}"], store.failure(key)
+    if failure is not None:
+        lines += [RunSpec.model_validate(failure.spec).title, f"failed {failure.attempts} times, last {failure.when}"]
+        lines += [f"while it was {'trained' if failure.stage == 'train' else 'audited'}:", failure.traceback.rstrip()]
+    path = store.record_path(key)
+    if path is None:
+        progress = store.progress(key)
+        return "\n".join(lines + ([] if progress is None else [_detail(progress, None).lstrip(": ")]))
+    record = store.record(key)
+    took = record.timings.get("seconds")
+    lines += [
+        RunSpec.model_validate(record.spec).title,
+        f"record {path}, weights {'beside it' if store.trained(key) else 'not kept'}",
+        f"accuracy {record.accuracy:.4f} on {record.test_images:,} test images, {len(record.history)} epochs"
+        + ("" if took is None else f", {duration(took)}"),
+        f"{', '.join(f'{name} {version}' for name, version in record.versions.items())}, commit {record.commit}",
+    ]
+    if record.diverged is not None:
+        lines.append(f"diverged in epoch {record.diverged.epoch + 1}: {record.diverged.why}")
+    lines.append("" if record.report is not None else "not audited: creditscope study run audits it")
+    return "\n".join(lines + ([] if record.report is None else [page(record.report, width)]))

@@ -1,0 +1,126 @@
+"""What does a worker do with a run?  Train it or take it up, audit it, and hand back bytes: it keeps nothing."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from creditscope.errors import BadFile, InvalidInput
+from creditscope.runs.spec import RunSpec
+
+if TYPE_CHECKING:
+    from creditscope.records.run import HistoryRow
+    from creditscope.training.checkpoint import Checkpoint
+
+# Nothing is wrong with the run itself: the next one would meet the same.
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run to do.
+
+    snapshot  a file for its mid-run state; the run goes on from it if it is there
+    trained   a folder with its checkpoint: audit that, and train nothing
+    credit_of_controls  whether controls get the probes of their credit too; ρ costs more than a short run
+    """
+
+    key: str
+    spec: RunSpec
+    snapshot: Path | None = None
+    trained: Path | None = None
+    snapshot_seconds: float = 30.0
+    data_folder: Path | None = None
+    device: str = "cpu"
+    credit_of_controls: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What went wrong, and where; `everywhere` if it is the disk and not the run."""
+
+    error: str
+    traceback: str
+    stage: Literal["train", "audit"] = "train"
+    everywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finished run as bytes, what went wrong, or both: a network that was trained but could not be audited."""
+
+    weights: bytes = b""
+    record: str = ""
+    trouble: Trouble | None = None
+
+
+def attempt(job: Job, on_epoch: Callable[[HistoryRow], None]) -> Outcome:
+    """Do a run on one thread; whatever it raises comes back as trouble."""
+    try:
+        import torch
+
+        torch.set_num_threads(1)  # the same bits wherever it runs, and as many runs at a time as there are cores
+        checkpoint = _checkpoint(job, on_epoch)
+    except Exception as error:  # noqa: BLE001  any fault of a run is the run's, and is written down
+        return Outcome(trouble=_trouble(error, "train"))
+    try:
+        checkpoint, trouble = _audited(checkpoint, job), None
+    except Exception as error:  # noqa: BLE001  the trained network is kept all the same
+        trouble = _trouble(error, "audit")
+    from safetensors.torch import save
+
+    return Outcome(save(checkpoint.tensors()), checkpoint.record.to_json(), trouble)
+
+
+def _checkpoint(job: Job, on_epoch: Callable[[HistoryRow], None]) -> Checkpoint:
+    from creditscope.runs.run import load, load_plugins, train
+
+    load_plugins(job.spec)
+    if job.spec.key != job.key:
+        raise InvalidInput(
+            f"Here the run {job.key} has the key {job.spec.key}: another version of creditscope, or of a plugin.\n"
+            "Its numbers would be mixed with others. Install the same version on every machine."
+        )
+    if job.trained is not None:
+        return load(job.trained, data_folder=job.data_folder, device=job.device)
+    if job.snapshot is not None and job.snapshot.exists() and not _readable(job.snapshot):
+        job.snapshot.unlink()  # the run starts anew and ends with the same bits
+    return train(
+        job.spec,
+        data_folder=job.data_folder,
+        device=job.device,
+        on_epoch=on_epoch,
+        snapshot=job.snapshot,
+        snapshot_seconds=job.snapshot_seconds,
+    )
+
+
+def _readable(snapshot: Path) -> bool:
+    from creditscope.training.snapshots import read_snapshot
+
+    try:
+        read_snapshot(snapshot)
+    except BadFile:
+        return False
+    return True
+
+
+def _audited(checkpoint: Checkpoint, job: Job) -> Checkpoint:
+    """The same checkpoint with its report in the record."""
+    from creditscope.runs.audit import audit_checkpoint
+    from creditscope.runs.run import load_data
+
+    wanted = job.credit_of_controls or job.spec.control == "none"
+    options: dict[str, Any] = {} if wanted else {"credit": None}
+    report = audit_checkpoint(checkpoint, load_data(job.spec, job.data_folder), **options)
+    return replace(checkpoint, record=checkpoint.record.model_copy(update={"report": report}))
+
+
+def _trouble(error: Exception, stage: Literal["train", "audit"]) -> Trouble:
+    origin = error.__cause__ if isinstance(error.__cause__, OSError) else error
+    everywhere = isinstance(origin, OSError) and origin.errno in NO_ROOM
+    return Trouble(f"{type(error).__name__}: {error}", traceback.format_exc(), stage, everywhere)

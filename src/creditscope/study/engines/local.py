@@ -1,0 +1,162 @@
+"""On which machines?  An engine takes jobs and tells what became of them; here: processes on this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import IO
+
+from creditscope.study.engines.job import Job, Outcome, Trouble
+
+TAIL = 2000  # characters of a dead worker's last words
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A run has finished so many epochs."""
+
+    key: str
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run is over, well or not."""
+
+    key: str
+    outcome: Outcome
+
+
+Event = Epoch | Ended
+
+
+class Engine(ABC):
+    """Does jobs, several at a time."""
+
+    @property
+    @abstractmethod
+    def free(self) -> int:
+        """How many more jobs it takes right now."""
+
+    @property
+    @abstractmethod
+    def workers(self) -> int:
+        """How many jobs it does at a time."""
+
+    @abstractmethod
+    def start(self, job: Job) -> None:
+        """Begin a job."""
+
+    @abstractmethod
+    def events(self, seconds: float) -> list[Event]:
+        """What happened, waiting so long at most for the first of it."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End everything at once; what is under way is lost but for its snapshots."""
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class LocalEngine(Engine):
+    """Processes of one thread each, kept for the next job: importing torch takes longer than a short run."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._workers = workers or cores()
+        self._idle: list[_Worker] = []
+        self._busy: dict[Connection, _Worker] = {}
+
+    @property
+    def workers(self) -> int:
+        """As many as cores unless told otherwise."""
+        return self._workers
+
+    @property
+    def free(self) -> int:
+        """Workers without a job."""
+        return self._workers - len(self._busy)
+
+    def start(self, job: Job) -> None:
+        """Hand the job to an idle worker, or to a new one."""
+        worker = self._idle.pop() if self._idle else _Worker()
+        worker.key = job.key
+        self._busy[worker.connection] = worker
+        with suppress(BrokenPipeError):  # it has died: `events` will find its end
+            worker.connection.send(job)
+
+    def events(self, seconds: float) -> list[Event]:
+        """Epochs and ends from every worker that has something to say."""
+        if not self._busy:
+            return []
+        ready = [c for c in wait(list(self._busy), seconds) if isinstance(c, Connection)]
+        return [self._heard(connection) for connection in ready]
+
+    def _heard(self, connection: Connection) -> Event:
+        worker = self._busy[connection]
+        try:
+            said = connection.recv()
+        except (EOFError, ConnectionResetError):
+            del self._busy[connection]
+            return Ended(worker.key, Outcome(trouble=worker.epitaph()))
+        if isinstance(said, int):
+            return Epoch(worker.key, said)
+        del self._busy[connection]
+        self._idle.append(worker)
+        return Ended(worker.key, said)
+
+    def stop(self) -> None:
+        """Kill the workers; they hold no lock and leave no half-written file."""
+        workers = [*self._busy.values(), *self._idle]
+        self._busy, self._idle = {}, []
+        for worker in workers:
+            worker.process.kill()
+        for worker in workers:
+            worker.process.wait()
+            worker.connection.close()
+            worker.errors.close()
+
+
+class _Worker:
+    """One process, the pipe to it, and what it writes to its standard error."""
+
+    def __init__(self) -> None:
+        self.key = ""
+        self.connection, theirs = Pipe()
+        self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by `stop`
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "creditscope.study.engines.worker", str(theirs.fileno()), str(os.getpid())],
+            pass_fds=(theirs.fileno(),),
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self.errors,
+        )
+        theirs.close()
+
+    def epitaph(self) -> Trouble:
+        """Why it died, as far as can be told."""
+        code = self.process.wait()
+        self.errors.seek(0)
+        words = self.errors.read().decode(errors="replace")[-TAIL:]
+        self.connection.close()
+        self.errors.close()
+        cause = f"signal {-code}" if code < 0 else f"exit code {code}"
+        hint = " Signal 9 is often the kernel's, short of memory." if code == -9 else ""
+        return Trouble(f"The worker process ended with {cause}.{hint}", words or "It wrote nothing to standard error.")

@@ -1,0 +1,210 @@
+"""On a cluster: the same jobs as Ray tasks.  Results and snapshots come back to the driver; no disk is shared."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from creditscope.errors import CreditscopeError, InvalidInput
+from creditscope.files import whole
+from creditscope.study.engines.job import Job, Outcome, Trouble, attempt
+from creditscope.study.engines.local import Ended, Engine, Epoch, Event
+from creditscope.study.store import RECORD, WEIGHTS
+
+RETRIES = 3  # how often Ray begins a run again that a node took with it
+POST = 1.0  # seconds between two looks for a new snapshot to send
+
+
+class NoCluster(CreditscopeError):
+    """Ray is not installed, or there is no cluster where one was expected."""
+
+
+class RayEngine(Engine):
+    """Tasks on a Ray cluster, each with its CPUs and GPUs; one whose node is lost goes on from its last snapshot."""
+
+    def __init__(self, address: str = "auto", *, cpus: float = 1.0, gpus: float = 0.0, most: int | None = None) -> None:
+        self._ray = _connected(address)
+        self._needs = {"CPU": cpus, "GPU": gpus}
+        self._most = most
+        self._under_way: dict[Any, Job] = {}
+        self._mailbox = self._pinned(Mailbox).remote()
+        self._task = self._ray.remote(_run).options(
+            num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False
+        )
+        if not self._room():
+            there = f"{self._there('CPU'):g} and {self._there('GPU'):g}"
+            self.stop()
+            raise InvalidInput(
+                f"No run fits into the cluster: one needs {cpus:g} CPUs and {gpus:g} GPUs, there are {there}.\n"
+                "Nothing would ever start. Ask for less."
+            )
+
+    def _pinned(self, kind: type) -> Any:
+        """An actor on the driver's own node, so that it lives as long as the driver."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = self._ray.get_runtime_context().get_node_id()
+        return self._ray.remote(kind).options(
+            num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False)
+        )
+
+    def _there(self, resource: str) -> float:
+        return float(self._ray.cluster_resources().get(resource, 0.0))
+
+    def _room(self) -> int:
+        """How many runs the cluster holds as it is now."""
+        rooms = [int(self._there(name) // need) for name, need in self._needs.items() if need]
+        return min(rooms, default=1)
+
+    @property
+    def workers(self) -> int:
+        """As many as the cluster has room for, or as were asked for; at least one while it changes."""
+        return max(1, min(self._room(), self._most or self._room()))
+
+    @property
+    def free(self) -> int:
+        """Room that is not taken."""
+        return self.workers - len(self._under_way)
+
+    def start(self, job: Job) -> None:
+        """Send the job, with what there is of it already."""
+        if job.snapshot is not None and job.snapshot.exists():
+            self._ray.get(self._mailbox.keep.remote(job.key, job.snapshot.read_bytes()))
+        trained = None
+        if job.trained is not None:
+            trained = {name: (job.trained / name).read_bytes() for name in (WEIGHTS, RECORD)}
+        reference = self._task.remote(replace(job, snapshot=None, trained=None), trained, self._mailbox)
+        self._under_way[reference] = job
+
+    def events(self, seconds: float) -> list[Event]:
+        """Epochs and snapshots from the mailbox, and tasks that have ended."""
+        if not self._under_way:
+            return []
+        ended, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=seconds)
+        here = {job.key: job for job in self._under_way.values()}
+        epochs, snapshots = self._ray.get(self._mailbox.collect.remote())
+        for key, content in snapshots.items():
+            path = here[key].snapshot if key in here else None
+            if path is not None:
+                with whole(path) as part:
+                    part.write_bytes(content)
+        told: list[Event] = [Epoch(key, done) for key, done in epochs.items() if key in here]
+        return [*told, *(self._ended(reference) for reference in ended)]
+
+    def _ended(self, reference: Any) -> Ended:
+        job = self._under_way.pop(reference)
+        try:
+            outcome = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            kind = type(error).__name__
+            outcome = Outcome(trouble=Trouble(f"{kind}: the run was lost {RETRIES + 1} times", str(error)))
+        self._mailbox.forget.remote(job.key)
+        return Ended(job.key, outcome)
+
+    def stop(self) -> None:
+        """Cancel what runs and leave the cluster as it was."""
+        if not self._ray.is_initialized():
+            return
+        with suppress(self._ray.exceptions.RayError):
+            for reference in self._under_way:
+                self._ray.cancel(reference, force=True)
+            self._ray.kill(self._mailbox)
+        self._under_way = {}
+        self._ray.shutdown()
+
+
+class Mailbox:
+    """Where tasks leave word of their epochs and their latest snapshots, until the driver looks."""
+
+    def __init__(self) -> None:
+        self._epochs: dict[str, int] = {}
+        self._new: set[str] = set()
+        self._snapshots: dict[str, bytes] = {}
+
+    def tell(self, key: str, done: int) -> None:
+        """A run has done so many epochs."""
+        self._epochs[key] = done
+
+    def keep(self, key: str, content: bytes, new: bool = False) -> None:
+        """The latest snapshot of a run."""
+        self._snapshots[key] = content
+        if new:
+            self._new.add(key)
+
+    def latest(self, key: str) -> bytes | None:
+        """What a run goes on from."""
+        return self._snapshots.get(key)
+
+    def collect(self) -> tuple[dict[str, int], dict[str, bytes]]:
+        """What came since the last time."""
+        epochs, self._epochs = self._epochs, {}
+        new, self._new = self._new, set()
+        return epochs, {key: self._snapshots[key] for key in new if key in self._snapshots}
+
+    def forget(self, key: str) -> None:
+        """A run is over."""
+        self._snapshots.pop(key, None)
+
+
+def _run(job: Job, trained: dict[str, bytes] | None, mailbox: Any) -> Outcome:
+    """A job on some node: in a folder that vanishes, from the latest snapshot that the driver has."""
+    import ray
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        snapshot = folder / "snapshot"
+        found = ray.get(mailbox.latest.remote(job.key))
+        if found is not None:
+            snapshot.write_bytes(found)
+        for file, content in (trained or {}).items():
+            (folder / file).write_bytes(content)
+        job = replace(job, snapshot=snapshot, trained=folder if trained else None)
+        with _posting(snapshot, lambda content: ray.get(mailbox.keep.remote(job.key, content, new=True))):
+            return attempt(job, lambda row: mailbox.tell.remote(job.key, row.epoch + 1))
+
+
+@contextmanager
+def _posting(snapshot: Path, send: Callable[[bytes], object]) -> Iterator[None]:
+    """While the block runs, send every new version of a file."""
+    over = threading.Event()
+
+    def post() -> None:
+        sent = snapshot.stat().st_mtime_ns if snapshot.exists() else 0
+        while not over.wait(POST):
+            if snapshot.exists() and snapshot.stat().st_mtime_ns != sent:
+                sent = snapshot.stat().st_mtime_ns
+                send(snapshot.read_bytes())
+
+    thread = threading.Thread(target=post, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _connected(address: str) -> Any:
+    """Ray, connected to the cluster; no usage statistics leave the machine."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise NoCluster(
+            "--ray needs the package ray, which is not installed.\n"
+            "Without it runs cannot leave this machine. Install it with: pip install 'creditscope[ray]'"
+        ) from error
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", ignore_reinit_error=True)
+    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        raise NoCluster(
+            f"There is no Ray cluster at {address!r}: {error}\n"
+            "Nothing was run. Start one with `ray start --head`, or leave --ray out to use this machine's cores."
+        ) from error
+    return ray

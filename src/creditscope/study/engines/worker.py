@@ -1,0 +1,46 @@
+"""A process that does one run after another for a driver, and ends when the driver does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+
+PR_SET_PDEATHSIG = 1
+
+
+def serve(connection: Connection, driver: int) -> None:
+    """Take jobs until the driver hangs up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends its workers
+    end_with(driver)
+    from creditscope.study.engines.job import attempt
+
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        outcome = attempt(job, lambda row: connection.send(row.epoch + 1))
+        connection.send(outcome)
+
+
+def end_with(driver: int) -> None:
+    """Die when the driver dies: by the kernel where it can, else by looking once a second."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    threading.Thread(target=_watch, args=(driver,), daemon=True).start()
+
+
+def _watch(driver: int) -> None:
+    while os.getppid() == driver:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    serve(Connection(int(sys.argv[1])), int(sys.argv[2]))

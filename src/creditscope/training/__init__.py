@@ -1,0 +1,1 @@
+"""One recipe for every rule: fit, history, snapshots, checkpoints."""

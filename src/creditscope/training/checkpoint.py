@@ -1,0 +1,103 @@
+"""A trained run as one folder: weights.safetensors (network, feedback, auxiliary networks) and record.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from creditscope.batch import Batch
+from creditscope.credit import CreditSource, NoCredit
+from creditscope.errors import BadFile
+from creditscope.files import whole
+from creditscope.methods.rule import BoundRule, CreditRule, Feedback
+from creditscope.networks.staged import StagedNetwork
+from creditscope.records.run import RunRecord
+from creditscope.training.weights import PARTS, load_weights
+
+WEIGHTS, RECORD = "weights.safetensors", "record.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A trained network with the feedback that trained it, and what was written down on the way.
+
+    missing  names of feedback and auxiliary tensors that the file it came from does not hold
+    """
+
+    network: StagedNetwork
+    rule: CreditRule
+    feedback: Feedback
+    record: RunRecord
+    example: Batch
+    missing: tuple[str, ...] = ()
+
+    def credit(self) -> CreditSource:
+        """The credit that trained this network, as `audit(..., credit=)` takes it; `NoCredit` if it is lost.
+
+        Feedback drawn anew would give other credit than the one that trained the network, so there is none then.
+        """
+        if not self.missing:
+            return BoundRule(self.rule, self.network, self.feedback, self.example)
+        more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
+        return NoCredit(f"the checkpoint does not hold {self.missing[0]}{more}")
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the folder; the record comes last, so its presence means that all is there."""
+        folder = Path(folder)
+        (folder / RECORD).unlink(missing_ok=True)
+        with whole(folder / WEIGHTS) as part:
+            save_file(self.tensors(), part)
+        self.record.to_json(folder / RECORD)
+        return folder
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor by name, prefixed with network., feedback. or auxiliary."""
+        extra = self.feedback.networks
+        parts = {
+            "network": self.network.state_dict(),
+            "feedback": self.feedback.tensors,
+            "auxiliary": extra.state_dict() if extra is not None else {},
+        }
+        return {
+            f"{part}.{name}": tensor.detach().cpu().contiguous().clone()
+            for part, named in parts.items()
+            for name, tensor in named.items()
+        }
+
+
+def read_tensors(folder: Path | str) -> dict[str, dict[str, Tensor]]:
+    """The parts of a checkpoint's weights file: network, feedback, auxiliary (empty where missing)."""
+    path = Path(folder) / WEIGHTS
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise BadFile(
+            f"{path} cannot be read: {error}.\nThere are no weights to audit. Train the run again."
+        ) from error
+    parts: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+    for name, tensor in tensors.items():
+        part, _, rest = name.partition(".")
+        parts.setdefault(part, {})[rest] = tensor
+    return parts
+
+
+def restored(
+    drawn: Feedback, parts: Mapping[str, Mapping[str, Tensor]], source: str
+) -> tuple[Feedback, tuple[str, ...]]:
+    """Feedback with the tensors of a file in place of those drawn, and the names of those that the file does not hold.
+
+    If any is missing, no drawn tensor is left in their place.
+    """
+    auxiliary = drawn.networks.state_dict() if drawn.networks is not None else {}
+    wanted = {f"feedback.{name}" for name in drawn.tensors} | {f"auxiliary.{name}" for name in auxiliary}
+    missing = tuple(sorted(wanted - {f"{part}.{name}" for part, named in parts.items() for name in named}))
+    if missing:
+        return Feedback(dict(parts["feedback"])), missing
+    if drawn.networks is not None:
+        load_weights(drawn.networks, parts["auxiliary"], f"{source} (auxiliary networks)")
+    return Feedback(dict(parts["feedback"]), drawn.networks, drawn.optimiser), ()

@@ -1,0 +1,209 @@
+"""fit: train a network by any rule under one recipe, bit for bit repeatable and resumable."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from creditscope import __version__
+from creditscope.batch import Batch
+from creditscope.credit import Credit
+from creditscope.datasets.tensors import Dataset
+from creditscope.errors import BadFile, InvalidInput
+from creditscope.methods.rule import CreditRule, Diverged, Feedback, Moment
+from creditscope.networks.staged import StagedNetwork
+from creditscope.provenance import source_commit
+from creditscope.records.run import Divergence, HistoryRow, RunRecord
+from creditscope.training.checkpoint import Checkpoint
+from creditscope.training.history import BEFORE, Done, measured
+from creditscope.training.recipe import REVISION, Recipe, run_generator
+from creditscope.training.snapshots import Snapshot, gathered, read_snapshot, write_snapshot
+
+
+def fit(
+    network: StagedNetwork,
+    rule: CreditRule,
+    data: Dataset,
+    recipe: Recipe,
+    *,
+    seed: int,
+    on_epoch: Callable[[HistoryRow], None] | None = None,
+    spec: Mapping[str, Any] | None = None,
+    snapshot: Path | None = None,
+    snapshot_seconds: float = 30.0,
+) -> Checkpoint:
+    """Train `network` in place, on the device where it is.
+
+    on_epoch   called with each row of the history
+    spec       what to write into the record as the specification of the run
+    snapshot   a file for mid-run state: if it is there the run goes on from it, and ends with the same bits; one that
+               belongs to another run is refused
+    """
+    started, checksum = time.perf_counter(), data.checksum
+    device = next(network.parameters()).device
+    identity = _identity(network, rule, data, recipe, f"seed {seed}, data {checksum}")
+    run = _begin(network, rule, data.to(device), recipe, seed)
+    if snapshot is not None and snapshot.exists():
+        run.restore(_own(read_snapshot(snapshot), identity, snapshot))
+    saved = time.perf_counter()
+    while len(run.history) < recipe.epochs and run.diverged is None:
+        row = run.epoch(len(run.history))
+        if on_epoch is not None:
+            on_epoch(row)
+        if snapshot is not None and run.diverged is None and time.perf_counter() - saved > snapshot_seconds:
+            write_snapshot(snapshot, run.state(identity))
+            saved = time.perf_counter()
+    if not run.history:
+        run.history.append(measured(run.network, rule, run.feedback, run.data, BEFORE))
+    record = RunRecord(
+        spec=dict(spec or {}),
+        versions={"creditscope": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        commit=source_commit(),
+        device=str(device),
+        data_checksum=checksum,
+        test_images=len(data.test.labels),
+        history=tuple(run.history),
+        diverged=run.diverged,
+        timings={"seconds": round(time.perf_counter() - started, 3)},
+    )
+    return Checkpoint(run.network, rule, run.feedback, record, run.example)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The moving parts of one run."""
+
+    network: StagedNetwork
+    rule: CreditRule
+    feedback: Feedback
+    data: Dataset
+    recipe: Recipe
+    generator: torch.Generator
+    optimiser: torch.optim.Optimizer
+    example: Batch
+    history: list[HistoryRow]
+    diverged: Divergence | None = None
+
+    def epoch(self, epoch: int) -> HistoryRow:
+        """One pass over the training set, in an order of its own, and a row of the history."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.recipe.rate(epoch)
+        self.network.train()
+        losses: list[Tensor] = []
+        auxiliary: list[dict[str, Tensor]] = []
+        try:
+            for credit in self._steps(epoch):
+                losses.append(credit.loss)
+                auxiliary.append(credit.auxiliary)
+        except Diverged as stop:
+            self.diverged = Divergence(epoch=epoch, step=len(losses), why=str(stop))
+        named = auxiliary[0] if auxiliary else ()
+        means = {name: torch.stack([row[name] for row in auxiliary]).mean().item() for name in named}
+        self.diverged = self.diverged or self._divergence(epoch, losses, means)
+        done = Done(epoch, torch.stack(losses).mean().item() if losses else math.nan, means)
+        self.history.append(measured(self.network, self.rule, self.feedback, self.data, done))
+        return self.history[-1]
+
+    def _steps(self, epoch: int) -> Iterator[Credit]:
+        """One update per batch, and the credit behind it."""
+        learning = self.rule.scope(self.network).parameters(self.network)
+        steps = len(self.data.train.labels) // self.recipe.batch_size
+        for step, batch in enumerate(self._batches()):
+            moment = Moment((epoch + step / steps) / self.recipe.epochs, self.generator)
+            credit = self.rule.learn(self.network, self.feedback, batch, moment)
+            for name, parameter in learning.items():
+                parameter.grad = _laid_out(credit.gradients.get(name), parameter)
+            self.optimiser.step()
+            yield credit
+
+    def _batches(self) -> Iterator[Batch]:
+        """The training set in random order; the last partial batch is dropped."""
+        size = self.recipe.batch_size
+        order = torch.randperm(len(self.data.train.labels), generator=self.generator)
+        for start in range(0, len(order) - size + 1, size):
+            yield self.data.training_batch(order[start : start + size], self.generator)
+
+    def _divergence(self, epoch: int, losses: list[Tensor], auxiliary: dict[str, float]) -> Divergence | None:
+        """Why the run ends here: a loss that was not finite, what the rule says, or weights that are not finite."""
+        for step, finite in enumerate(torch.stack(losses).isfinite().tolist() if losses else []):
+            if not finite:
+                return Divergence(epoch=epoch, step=step, why=f"the training loss was {losses[step].item()}")
+        objection = self.rule.objection(auxiliary)
+        if objection:
+            return Divergence(epoch=epoch, why=objection)
+        for name, tensor in self.network.state_dict().items():
+            if not tensor.isfinite().all():
+                return Divergence(epoch=epoch, why=f"not every number in {name} was finite after the last step")
+        return None
+
+    def state(self, identity: str) -> Snapshot:
+        """Everything that decides how the run goes on."""
+        tensors = gathered(self.network, self.feedback, self.optimiser, self.generator)
+        return Snapshot(identity, tensors, tuple(self.history))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot."""
+        self.history = list(snapshot.history)
+        self.feedback = snapshot.restore(self.network, self.feedback, self.optimiser, self.generator)
+
+
+def _laid_out(gradient: Tensor | None, parameter: Tensor) -> Tensor | None:
+    """The gradient in its parameter's memory layout.
+
+    Fused AdamW walks both by address: the channels-last gradient of a convolution would meet the wrong weights.
+    """
+    if gradient is None or gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)
+
+
+def _identity(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Recipe, rest: str) -> str:
+    """A hash of all that decides a run, so that its snapshot is never taken for another run's."""
+    treatment = (data.name, data.mean, data.std, data.crop, data.flip)
+    digest = hashlib.sha256(f"{REVISION} {type(network)} {rule!r} {recipe!r} {treatment!r} {rest}".encode())
+    for name, tensor in network.state_dict().items():
+        digest.update(name.encode() + tensor.cpu().contiguous().view(-1).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _own(snapshot: Snapshot, identity: str, path: Path) -> Snapshot:
+    if snapshot.run != identity:
+        raise BadFile(
+            f"{path} is the snapshot of another run: network, rule, data, recipe or seed differ.\n"
+            "Going on from it would mix two runs in one record. Remove it, or name another file."
+        )
+    return snapshot
+
+
+def _begin(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Recipe, seed: int) -> _Run:
+    """Draw the feedback and set up the optimiser."""
+    if len(data.train.labels) < recipe.batch_size:
+        raise InvalidInput(
+            f"A batch of {recipe.batch_size} does not fit into the {len(data.train.labels)} training samples of "
+            f"{data.name}.\nNo step would be taken. Choose a smaller batch size."
+        )
+    generator = run_generator(seed)
+    if not recipe.augment:
+        data = replace(data, crop=0, flip=False)
+    if recipe.random_labels:
+        drawn = torch.randint(data.classes, data.train.labels.shape, generator=generator)
+        data = replace(data, train=Batch(data.train.inputs, drawn.to(data.train.labels.device)))
+    example = data.example
+    network = rule.prepare(network, example)
+    feedback = rule.feedback(network, example, generator).to(example.labels.device)
+    optimiser = torch.optim.AdamW(
+        rule.scope(network).parameters(network).values(),
+        lr=recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+        fused=True,
+    )
+    return _Run(network, rule, feedback, data, recipe, generator, optimiser, example, [])

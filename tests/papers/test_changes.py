@@ -1,0 +1,128 @@
+"""A run that is done again has the same bits, or the table says by how much it moved, against the seeds' interval."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.papers.made import line, sheet
+
+from creditscope.errors import BadFile
+from creditscope.papers.changes import Change, Changes, changes, read_sheet, told
+from creditscope.statistics.intervals import t_interval
+
+KEYS = ("a" * 16, "b" * 16, "c" * 16)
+VALUES = (0.300, 0.305, 0.310)
+
+
+def tables(before, now, kind="share", keys=KEYS):
+    old, new = (line(values=values, keys=keys[: len(values)], kind=kind) for values in (before, now))
+    return sheet(old), sheet(new)
+
+
+def moved(before, now, kind="share") -> Change:
+    found = changes(*tables(before, now, kind))
+    assert (found.same, found.new) == (len(before) - 1, 0)
+    (change,) = found.moved
+    return change
+
+
+def in_words(change: Change, same: int = 2) -> str:
+    return told(Changes(same, 0, (change,)))
+
+
+def test_the_same_numbers_are_the_same_to_the_last_bit():
+    found = changes(*tables(VALUES, VALUES))
+    assert found == Changes(3, 0, ())
+    assert told(found) == "The 3 numbers of the table before are the same, to the last bit."
+    assert moved(VALUES, (math.nextafter(0.3, 1), *VALUES[1:])).key == KEYS[0]
+
+
+def test_a_number_that_is_none_is_the_same_as_itself():
+    assert changes(*tables((math.nan, math.inf), (math.nan, math.inf))) == Changes(2, 0, ())
+
+
+@pytest.mark.parametrize(("end", "beyond"), [(0, -1e-6), (1, 1e-6)])
+def test_a_moved_number_is_held_against_the_interval_of_the_seeds_before(end, beyond):
+    edge = t_interval(VALUES)[end]
+    assert moved(VALUES, (edge - beyond, *VALUES[1:])).inside is True
+    outside = moved(VALUES, (edge + beyond, *VALUES[1:]))
+    assert outside.inside is False
+    assert "OUTSIDE the seeds' 95 % interval" in in_words(outside)
+
+
+def test_scales_are_held_against_the_interval_of_their_logarithms():
+    before = (1e6, 1e7, 1e8)
+    low, high = t_interval([math.log(value) for value in before])
+    assert moved(before, (math.exp(high) * 0.99, *before[1:]), "scale").inside is True
+    assert moved(before, (math.exp(high) * 1.01, *before[1:]), "scale").inside is False
+    assert moved(before, (math.exp(low) * 0.99, *before[1:]), "scale").inside is False
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kind"),
+    [
+        ((0.3,), (0.31,), "share"),
+        ((0.3, math.nan), (0.31, math.nan), "share"),
+        ((4.0, math.inf), (math.inf, math.inf), "count"),
+        ((1e-9, 1e-8), (0.0, 1e-8), "scale"),
+    ],
+)
+def test_without_an_interval_none_is_claimed(before, now, kind):
+    change = moved(before, now, kind)
+    assert change.inside is None
+    assert "(no interval over seeds)" in in_words(change, 0)
+
+
+def test_the_words_name_row_quantity_run_and_both_numbers():
+    change = moved(VALUES, (0.301, *VALUES[1:]))
+    assert in_words(change).splitlines() == [
+        "Not those of the table before: 1 of 3 numbers.",
+        f"  dfa, accuracy, run {KEYS[0]}: 0.3 before, 0.301 now (inside the seeds' 95 % interval)",
+    ]
+
+
+def test_a_move_that_six_digits_do_not_show_is_told_by_its_size():
+    change = moved(VALUES, (VALUES[0] * (1 + 2e-15), *VALUES[1:]))
+    assert "now 2e-15 of it away, in the last digits" in in_words(change)
+
+
+def test_what_the_table_before_does_not_have_is_counted_as_new_and_never_as_the_same():
+    before, now = tables(VALUES[:2], VALUES)
+    assert changes(before, now) == Changes(2, 1, ())
+    assert told(changes(before, now)).endswith("are the same, to the last bit. Not in it: 1.")
+    assert changes(before, sheet(line(row="fa", values=VALUES, keys=KEYS))) == Changes(0, 3, ())
+    assert told(Changes(0, 3, ())) == ""
+
+
+def test_a_number_or_a_word_made_of_several_runs_is_compared_as_a_whole():
+    before, now = (sheet(line(values=(number,), keys=KEYS)) for number in (3.0, 2.0))
+    (change,) = changes(before, now).moved
+    assert (change.was, change.now, change.inside) == ("3.0", "2.0", None)
+    assert "of 3 runs: 3.0 before, 2.0 now" in in_words(change)
+    before, now = (sheet(line(texts=(word,), keys=KEYS)) for word in ("dfa", "nobody"))
+    assert changes(before, now).moved
+    other = sheet(line(texts=("dfa",), keys=KEYS[:2]))
+    assert changes(before, other) == Changes(0, 1, ())  # of other runs
+
+
+def test_flags_are_compared_seed_by_seed():
+    """A frozen twin that learnt otherwise moves a flag, though no run of the method did."""
+    before, now = (sheet(line(texts=("(a) (d)", flags), keys=KEYS[:2])) for flags in ("(d)", "none"))
+    (change,) = changes(before, now).moved
+    assert (change.key, change.was, change.now) == (KEYS[1], "(d)", "none")
+
+
+def test_a_table_survives_its_file_and_anything_else_is_refused(tmp_path):
+    made = sheet(line(values=(0.3, math.nan, math.inf), keys=KEYS))
+    path = tmp_path / "wide.json"
+    assert read_sheet(path) is None
+    path.write_text(made.to_json(), encoding="utf-8")
+    assert read_sheet(path).to_json() == made.to_json()
+    for text in ("{}", "no JSON", made.to_json().replace('"schema_version": 1', '"schema_version": 2')):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(BadFile, match="is no table of a reproduction"):
+            read_sheet(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(BadFile, match="cannot be read"):
+        read_sheet(path)

@@ -1,0 +1,434 @@
+"""The model comes back as it was given; what is not deterministic, or not a gradient, is refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.foreign_models import (
+    CLASSES,
+    FEATURES,
+    WIDTH,
+    Branches,
+    Stages,
+    Tokens,
+    branch,
+    draw,
+    images,
+    stages,
+    unchanged,
+)
+from torch import Tensor, nn
+
+from creditscope.batch import Batch, first_images
+from creditscope.errors import NotDeterministic, NotTheGradient
+from creditscope.networks.build import build
+from creditscope.stream.find import find_stream
+from creditscope.stream.guards import PROBE_IMAGES, answers, check_deterministic, check_gradient
+from creditscope.stream.isolation import as_float64, in_float64, undisturbed
+from creditscope.stream.trace import cross_entropy
+
+BATCH = images(PROBE_IMAGES)
+
+
+def network(**options: Any) -> nn.Module:
+    return build("resmlp", FEATURES, CLASSES, 0, **{"d": WIDTH, "depth": 3, "w2_std": 0.3, **options}).eval()
+
+
+def checked(model: nn.Module, blocks: str | None = None, batch: Batch = BATCH) -> str:
+    with unchanged(model):
+        return check_gradient(find_stream(model, blocks), batch, cross_entropy)
+
+
+# --- the model comes back ---
+
+
+class Noisy(nn.Module):
+    """BatchNorm, dropout, a buffer that counts and one that is replaced, in the residual branch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm, self.dropout = nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.Dropout(0.5)
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("last", torch.zeros(1, WIDTH))
+
+    def forward(self, h: Tensor) -> Tensor:
+        self.calls += 1
+        self.last = h.detach().mean(0, keepdim=True)
+        out: Tensor = self.dropout(self.norm(self.linear(h)))
+        return out
+
+
+def test_modes_buffers_and_random_states_come_back_one_by_one() -> None:
+    model = Branches(layer=Noisy).train()
+    model.layers[1].eval()
+    model.layers[2].dropout.eval()
+    with unchanged(model), undisturbed(model):
+        assert not any(module.training for module in model.modules())
+        model(BATCH.inputs)
+        torch.rand(3)
+        model.layers[0].train()(torch.randn(4, WIDTH))
+        model.layers[0].register_buffer("extra", torch.zeros(1))
+
+
+def test_they_come_back_after_an_error_too() -> None:
+    model = Branches(layer=Noisy).train()
+    with unchanged(model), pytest.raises(KeyboardInterrupt), undisturbed(model):
+        model(BATCH.inputs)
+        raise KeyboardInterrupt
+
+
+def test_a_backward_pass_under_way_is_not_spoilt() -> None:
+    model = Branches(layer=Noisy).train()
+    for layer in model.layers:
+        layer.forward = lambda h, layer=layer: layer.norm(layer.linear(h))
+    loss = model(BATCH.inputs).sum()
+    with undisturbed(model):
+        model(BATCH.inputs)
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_under_inference_mode_gradients_can_be_taken_and_the_mode_comes_back() -> None:
+    model = network()
+    with torch.inference_mode():
+        with undisturbed(model), torch.enable_grad():
+            assert model(BATCH.inputs.clone()).requires_grad
+        assert torch.is_inference_mode_enabled()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_in_float64_the_own_tensors_come_back_with_their_gradients(dtype: torch.dtype) -> None:
+    model = Branches(layer=Noisy).to(dtype)
+    for parameter in model.layers.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    model.inlet.requires_grad_(False)
+    with unchanged(model), pytest.raises(ValueError, match="whatever happens"), undisturbed(model), in_float64(model):
+        assert {tensor.dtype for tensor in model.parameters()} == {torch.float64}
+        assert model.eval()(BATCH.inputs.double()).dtype is torch.float64
+        for layer in model.layers:
+            layer.calls.zero_()
+        model.train()
+        raise ValueError("whatever happens")
+
+
+def test_the_weights_can_be_trained_on_afterwards() -> None:
+    model = network()
+    expected = torch.autograd.grad(model(BATCH.inputs).sum(), list(model.parameters()))
+    with in_float64(model):
+        model(BATCH.inputs.double()).sum().backward()
+        model.zero_grad()
+    model(BATCH.inputs).sum().backward()
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        assert parameter.grad is not None
+        assert parameter.grad.dtype is torch.float32
+        torch.testing.assert_close(parameter.grad, gradient)
+
+
+def test_first_images_are_copies_in_whatever_form_inputs_come() -> None:
+    x = BATCH.inputs
+    few = first_images(Batch({"a": x, "b": (x, [x, 3])}, BATCH.labels), 2)
+    assert torch.equal(few.inputs["a"], x[:2])
+    assert torch.equal(few.inputs["b"][1][0], x[:2])
+    assert few.inputs["b"][1][1] == 3
+    assert torch.equal(few.labels, BATCH.labels[:2])
+    assert few.inputs["a"].untyped_storage().nbytes() == 2 * FEATURES * 4  # a view would keep the batch alive
+
+
+def test_only_floating_point_numbers_are_widened() -> None:
+    wide = as_float64(Batch((BATCH.inputs, BATCH.labels), BATCH.labels))
+    assert [tensor.dtype for tensor in (*wide.inputs, wide.labels)] == [torch.float64, torch.int64, torch.int64]
+
+
+# --- a deterministic forward pass ---
+
+
+def test_a_deterministic_model_gives_its_logits() -> None:
+    model = network()
+    assert torch.equal(check_deterministic(find_stream(model), BATCH), model(BATCH.inputs))
+
+
+class AlwaysDropping(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.f = branch()
+
+    def forward(self, h: Tensor) -> Tensor:
+        return F.dropout(self.f(h), 0.5)
+
+
+def test_dropout_that_is_always_on_is_refused() -> None:
+    model = Branches(layer=AlwaysDropping).eval()
+    with undisturbed(model), pytest.raises(NotDeterministic) as caught:
+        check_deterministic(find_stream(model, "layers"), BATCH)
+    message = str(caught.value)
+    assert message.startswith("Branches gave the same images two different logits in evaluation mode, up to ")
+    assert "Medians and gradients would depend on the draw." in message
+    assert message.endswith("Is dropout or noise applied regardless of .training?")
+
+
+def test_the_answers_within_a_larger_batch_are_the_second_ones() -> None:
+    model = network().eval()
+    stream, few = find_stream(model), first_images(BATCH, 3)
+    asked: list[int] = []
+    model.register_forward_pre_hook(lambda module, args: asked.append(1))
+    model.embed.register_forward_pre_hook(lambda module, args: asked.append(1))
+    first = answers(stream, few)
+    passes = len(asked)
+    assert torch.equal(check_deterministic(stream, few, first, model(BATCH.inputs)[:3]), first)
+    del asked[passes:]
+    check_deterministic(stream, few, first)
+    assert len(asked) == 2 * passes
+
+
+def test_dropout_shows_within_a_larger_batch_too() -> None:
+    model = Branches(layer=AlwaysDropping).eval()
+    stream, few = find_stream(model, "layers"), first_images(BATCH, 3)
+    with undisturbed(model), pytest.raises(NotDeterministic):
+        check_deterministic(stream, few, answers(stream, few), answers(stream, BATCH)[:3])
+
+
+def test_a_network_whose_answers_depend_on_the_other_images_is_deterministic_all_the_same() -> None:
+    class Centred(nn.Module):
+        def forward(self, h: Tensor) -> Tensor:
+            return h - h.mean(0)
+
+    model = Branches(layer=Centred).eval()
+    stream, few = find_stream(model, "layers"), first_images(BATCH, 3)
+    first, within = answers(stream, few), answers(stream, BATCH)[:3]
+    assert not torch.allclose(first, within, rtol=1e-3, atol=1e-5)
+    assert torch.equal(check_deterministic(stream, few, first, within), first)
+
+
+def test_dropout_that_listens_is_not() -> None:
+    model = Branches(layer=lambda: nn.Sequential(branch(), nn.Dropout(0.5))).train()
+    with undisturbed(model):
+        check_deterministic(find_stream(model, "layers"), BATCH)
+
+
+def test_a_network_of_nan_is_deterministic() -> None:
+    model = network()
+    with torch.no_grad():
+        model.embed.weight[0, 0] = float("nan")
+    assert check_deterministic(find_stream(model), BATCH).isnan().all()
+
+
+# --- a backward pass that is the gradient ---
+
+
+class OwnBackward(torch.autograd.Function):
+    """A linear map whose backward pass goes through another matrix."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, back: Tensor) -> Tensor:
+        ctx.save_for_backward(back)
+        return F.linear(x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (back,) = ctx.saved_tensors
+        return gradient @ back.to(gradient), None, None
+
+
+class Feedback(nn.Module):
+    """W₂ tanh(W₁ LN(h)) with backward(W₁) in place of W₁ᵀ."""
+
+    def __init__(self, backward: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.inner, self.backward = branch(), backward
+
+    def forward(self, h: Tensor) -> Tensor:
+        norm, first, act, second = self.inner
+        weight = first.weight
+        out: Tensor = second(act(OwnBackward.apply(norm(h), weight, self.backward(weight)) + first.bias))
+        return out
+
+
+def random_feedback(weight: Tensor) -> Tensor:
+    drawn = torch.randn(weight.shape, generator=torch.Generator().manual_seed(9))
+    return drawn * float(weight.detach().std())
+
+
+WRONG: dict[str, Callable[[Tensor], Tensor]] = {
+    "random": random_feedback,
+    "fresh at every call": lambda weight: torch.tensor([[random.gauss(0, 1) for _ in row] for row in weight]),
+    "scaled": lambda weight: 0.5 * weight,
+    "sign": torch.sign,
+    "zero": torch.zeros_like,
+    "negative": torch.neg,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_layer_with_a_backward_of_its_own_is_refused(wrong: str, frozen: bool) -> None:
+    model = Branches(layer=lambda: Feedback(WRONG[wrong])).requires_grad_(not frozen)
+    with pytest.raises(NotTheGradient) as caught:
+        checked(model, "layers") if wrong != "fresh at every call" else check_gradient(
+            find_stream(model, "layers"), BATCH, cross_entropy
+        )
+    changes, why, todo = str(caught.value).splitlines()
+    assert changes.startswith("Along a random direction the loss changes by ")
+    assert ", but the backward pass of Branches promises " in changes
+    assert why == "A diagnostic would compare credit with something that is not a gradient."
+    assert todo == (
+        "Does a layer define its own backward? Pass reference=creditscope.plain_twin(model), or a plain twin of yours."
+    )
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2])
+@pytest.mark.parametrize("scale", [0.3, 1.0])
+def test_one_such_layer_is_enough_wherever_it_lies_and_however_little_it_adds(layer: int, scale: float) -> None:
+    model = Branches(scale=scale)
+    false = Feedback(random_feedback)
+    false.inner = model.layers[layer]
+    model.layers[layer] = false
+    with pytest.raises(NotTheGradient):
+        checked(model, "layers")
+
+
+def test_the_same_layer_with_its_true_backward_passes() -> None:
+    assert checked(Branches(layer=lambda: Feedback(lambda weight: weight)), "layers").startswith("passed")
+
+
+def test_a_scaled_backward_of_the_loss_is_not_the_models_fault_but_is_refused() -> None:
+    def doubled(logits: Tensor, labels: Tensor) -> Tensor:
+        return cross_entropy(2 * logits - logits.detach(), labels)
+
+    with pytest.raises(NotTheGradient):
+        check_gradient(find_stream(network()), BATCH, doubled)
+
+
+def fitted(model: nn.Module, sharpness: float, blocks: Any = None) -> Batch:
+    """Sharpen the read-out, and take the model's own answers for labels."""
+    head = model.out_head if hasattr(model, "out_head") else model.outlet
+    with torch.no_grad():
+        head.weight.mul_(sharpness)
+        head.bias.mul_(0)
+    return Batch(BATCH.inputs, model(BATCH.inputs).argmax(1))
+
+
+HONEST: dict[str, Callable[[], tuple[nn.Module, str | None]]] = {
+    "residual": lambda: (network(), None),
+    "at initialisation": lambda: (network(w2_std=0.01), None),
+    "without a terminal norm": lambda: (network(terminal_ln=False), None),
+    "not residual": lambda: (network(residual=False), None),
+    "exploded": lambda: (network(w2_std=1e3), None),
+    "exploded beyond float32's squares": lambda: (network(w2_std=1e11), None),
+    "tiny": lambda: (draw(network(), 0, 1e-6), None),
+    "branches": lambda: (Branches(), "layers"),
+    "stages": lambda: (stages(), "layers"),
+    "relu": lambda: (
+        Branches(5, layer=lambda: nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))),
+        "layers",
+    ),
+    "plain relu": lambda: (Stages(4, layer=lambda: nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU())), "layers"),
+    "deep relu": lambda: (Stages(40, layer=lambda: nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU())), "layers"),
+    "deep residual relu": lambda: (
+        Branches(40, layer=lambda: nn.Sequential(nn.ReLU(), nn.Linear(WIDTH, WIDTH))),
+        "layers",
+    ),
+    "frozen": lambda: (Branches().requires_grad_(False), "layers"),
+    "bfloat16": lambda: (network().bfloat16(), None),
+    "float16": lambda: (network().half(), None),
+}
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_honest_networks_pass(kind: str) -> None:
+    model, blocks = HONEST[kind]()
+    batch = Batch(BATCH.inputs.to(next(model.parameters()).dtype), BATCH.labels)
+    assert checked(model.eval(), blocks, batch) == "passed: finite difference within 0.01 %, in float64"
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 10.0, 100.0])
+@pytest.mark.parametrize("explosion", [0.1, 1e3, 1e8])
+def test_well_fitted_networks_pass_exploded_or_not(sharpness: float, explosion: float) -> None:
+    model = network(w2_std=explosion)
+    assert checked(model, None, fitted(model, sharpness)).startswith("passed")
+
+
+@pytest.mark.parametrize("read", ["first", "mean"])
+def test_transformers_pass(read: str) -> None:
+    tokens = images(PROBE_IMAGES, shape=(4, FEATURES))
+    assert check_gradient(find_stream(Tokens().eval(), "layers", read), tokens, cross_entropy).startswith("passed")
+    vit = build("vit_mini", (3, 8, 8), CLASSES, 0, d=16, depth=2, patch=4, heads=2).eval()
+    assert checked(vit, None, images(PROBE_IMAGES, shape=(3, 8, 8))).startswith("passed")
+
+
+@pytest.mark.parametrize("name", ["small_cnn", "small_resnet"])
+def test_convolutional_networks_pass_run_by_stages_or_by_hooks(name: str) -> None:
+    model = build(name, (3, 16, 16), CLASSES, 0).eval()
+    for blocks in (None, "blocks"):
+        assert checked(model, blocks, images(4, shape=(3, 16, 16))).startswith("passed")
+
+
+def test_a_shortcut_that_hooks_cannot_reach_is_not_taken_for_a_false_backward() -> None:
+    class EarlyShortcut(Branches):
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.inlet(x)
+            for index, layer in enumerate(self.layers):
+                h = (h.roll(1, 1) if index == 1 else h) + layer(h)
+            return self.readout(h)
+
+    assert checked(EarlyShortcut(), "layers").startswith("passed")
+    with pytest.raises(NotTheGradient):
+        checked(EarlyShortcut(layer=lambda: Feedback(random_feedback)), "layers")
+
+
+def test_a_saturated_network_cannot_be_checked_and_is_not_refused() -> None:
+    model = network()
+    batch = fitted(model, 1e5)
+    assert checked(model, None, batch) == "not possible: the loss does not move beyond rounding"
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_diverged_network_cannot_be_checked_and_is_not_refused(bad: float) -> None:
+    model = network()
+    with torch.no_grad():
+        model.blocks[1].w1.weight[0, 0] = bad
+    assert checked(model) == "not possible: the numbers are not finite"
+
+
+class Float32Only(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.f = branch()
+
+    def forward(self, h: Tensor) -> Tensor:
+        if h.dtype is torch.float64:
+            raise RuntimeError("this kernel knows no float64")
+        out: Tensor = self.f(h)
+        return out
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 10.0, 100.0])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_where_float64_is_impossible_a_coarser_check_passes_honest_networks(sharpness: float, scale: float) -> None:
+    model = Branches(layer=Float32Only, scale=scale)
+    message = checked(model, "layers", fitted(model, sharpness))
+    assert message == "passed: finite difference within 10 %, in float32"
+
+
+def test_it_refuses_false_ones_there_too() -> None:
+    class False32(Feedback):
+        def forward(self, h: Tensor) -> Tensor:
+            return super().forward(h.float()) if h.dtype is not torch.float64 else h @ torch.zeros(1)
+
+    with pytest.raises(NotTheGradient):
+        checked(Branches(layer=lambda: False32(torch.neg)), "layers")
+
+
+def test_a_saturated_network_in_float32_is_not_refused() -> None:
+    model = Branches(layer=Float32Only)
+    assert checked(model, "layers", fitted(model, 3e3)).startswith("not possible")
+
+
+def test_half_precision_alone_is_too_coarse_to_check() -> None:
+    model = Branches(layer=Float32Only).bfloat16()
+    message = checked(model, "layers", Batch(BATCH.inputs.bfloat16(), BATCH.labels))
+    assert message == "not possible: the model runs in half precision only"

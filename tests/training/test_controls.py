@@ -1,0 +1,105 @@
+"""Twins of somebody's own training: frozen blocks stay frozen, and D3 gets its evidence."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from creditscope.datasets import datasets
+from creditscope.errors import CreditscopeError, InvalidInput
+from creditscope.networks.build import build
+from creditscope.training.controls import depth_utility
+from creditscope.verdict import Status
+
+DATA = datasets["mnist1d"]()
+INPUTS, LABELS = DATA.prepare(DATA.train.inputs[:1000]), DATA.train.labels[:1000]
+
+
+def make(seed: int) -> nn.Module:
+    return build("resmlp", (40,), 10, seed, d=32, depth=2)
+
+
+def train(network: nn.Module, seed: int) -> None:
+    """Ten epochs of somebody's own loop."""
+    optimiser = torch.optim.Adam([p for p in network.parameters() if p.requires_grad], lr=3e-3)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(10):
+        for batch in torch.randperm(len(INPUTS), generator=generator).split(100):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(network(INPUTS[batch]), LABELS[batch]).backward()
+            optimiser.step()
+
+
+def evaluate(network: nn.Module) -> float:
+    return (network(INPUTS).argmax(1) == LABELS).double().mean().item()
+
+
+def test_backprop_uses_its_depth():
+    found = depth_utility(make, train, evaluate, seeds=[1, 2], variants=["trained", "frozen", "shallow"])
+    assert found.seeds == (1, 2)
+    assert found.finding.status is Status.PASS
+    assert found.finding.per_layer == pytest.approx(
+        [100 * (a - b) for a, b in zip(found.accuracy["trained"], found.accuracy["frozen"], strict=True)]
+    )
+    assert found.against("shallow").status is Status.PASS
+    assert found.against("ladder-1").status is Status.SKIPPED
+
+
+def test_every_rung_of_the_ladder_trains_one_block_more():
+    learnt = {}
+
+    def watch(network: nn.Module, seed: int) -> None:
+        learnt[len(learnt)] = [any(p.requires_grad for p in block.parameters()) for block in network.blocks]
+
+    found = depth_utility(make, watch, lambda network: 0.1, seeds=[1], variants=["ladder", "trained", "shallow"])
+    assert list(found.accuracy) == ["ladder-0", "ladder-1", "trained", "shallow"]
+    assert list(learnt.values()) == [[False, False], [False, True], [True, True], []]
+
+
+def test_twins_start_from_the_same_weights():
+    began = []
+
+    def watch(network: nn.Module, seed: int) -> None:
+        began.append((seed, network.embed.weight.detach().clone()))
+
+    depth_utility(make, watch, lambda network: 0.1, seeds=[1, 2])
+    assert [seed for seed, _ in began] == [1, 2, 1, 2]
+    assert torch.equal(began[0][1], began[2][1])
+    assert not torch.equal(began[0][1], began[1][1])
+
+
+def test_a_trained_network_may_be_returned():
+    fresh = make(9)
+    found = depth_utility(
+        make, lambda network, seed: fresh, lambda network: float(network is fresh), seeds=[1], variants=["trained"]
+    )
+    assert found.accuracy["trained"] == (1.0,)
+
+
+def test_a_loop_that_moves_frozen_blocks_is_refused():
+    def careless(network: nn.Module, seed: int) -> None:
+        for parameter in network.parameters():
+            parameter.data.mul_(0.9)
+
+    with pytest.raises(InvalidInput, match="Training changed blocks.0.* that the control froze"):
+        depth_utility(make, careless, evaluate, seeds=[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"seeds": []}, "There are no seeds"),
+        ({"seeds": [1], "variants": ["forzen"]}, "Did you mean 'frozen'?"),
+        ({"seeds": [1], "variants": ["ladder-7"]}, "the network has 2"),
+        ({"seeds": [1], "blocks": "blcks"}, "Did you mean 'blocks'?"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(options, told):
+    with pytest.raises(CreditscopeError, match=told.replace("?", r"\?")):
+        depth_utility(make, train, evaluate, **options)
+
+
+def test_an_accuracy_in_percent_is_refused():
+    with pytest.raises(InvalidInput, match="evaluate returned 55.0"):
+        depth_utility(make, lambda network, seed: None, lambda network: 55.0, seeds=[1])
