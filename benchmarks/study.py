@@ -19,7 +19,7 @@ from creditscope.records.run import HistoryRow, RunRecord
 from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 from creditscope.study.display.board import Board
-from creditscope.study.driver import Wishes, run_study
+from creditscope.study.driver import StudyOptions, run_study
 from creditscope.study.engines.job import Job, attempt
 from creditscope.study.engines.local import LocalEngine
 from creditscope.study.plan import Plan, plan
@@ -90,7 +90,7 @@ def twelve(folder: Path) -> None:
         started, before = time.perf_counter(), children_seconds()
         with LocalEngine(workers) as engine:
             summary = run_study(
-                runs, Store(folder / str(workers)), engine, Board(io.StringIO()), Wishes(Job("", RunSpec()))
+                runs, Store(folder / str(workers)), engine, Board(io.StringIO()), StudyOptions(Job("", RunSpec()))
             )
         assert len(summary.done) == 12
         taken[workers], worked[workers] = time.perf_counter() - started, children_seconds() - before

@@ -18,12 +18,12 @@ from creditscope import Report, audit
 from creditscope.batch import Batch
 from creditscope.credit import CreditSource, NoCredit
 from creditscope.evidence.alignment import exact_cosines
+from creditscope.records.run import WEIGHTS
 from creditscope.runs.audit import audit_checkpoint
 from creditscope.runs.run import load, load_data, train
 from creditscope.runs.spec import RunSpec
 from creditscope.stream.find import find_stream
 from creditscope.stream.trace import capture, cross_entropy
-from creditscope.training.checkpoint import WEIGHTS
 
 ADVISORY = ("D5", "D6", "D7", "D8", "D9")
 

@@ -16,7 +16,7 @@ from creditscope.papers.quantities import ACCURACY, GROWTH
 from creditscope.papers.sheet import lines
 from creditscope.study.declaration import Study
 from creditscope.study.engines import local as engine
-from creditscope.study.engines.job import Job, Outcome
+from creditscope.study.engines.job import Job, RunResult
 from creditscope.study.plan import plan
 
 TINY = """
@@ -35,10 +35,10 @@ epochs = 2
 WRITTEN = ("results/tables/tiny.md", "results/tables/tiny.json")
 
 
-def trained(job: Job) -> Outcome:
+def trained(job: Job) -> RunResult:
     """A run whose accuracy is a function of its method and seed."""
     made = run(job.spec, 0.3 + 0.01 * job.spec.seed, EXPLODED if job.spec.method == "dfa" else {"D1": 1.5})
-    return Outcome(b"weights", made.model_copy(update={"key": job.key}).to_json())
+    return RunResult(b"weights", made.model_copy(update={"key": job.key}).to_json())
 
 
 class Workers:
@@ -162,7 +162,7 @@ def test_a_run_that_comes_out_otherwise_is_held_against_the_seeds(tiny, creditsc
     creditscope("reproduce", "tiny")
     key = next(iter(runs()))
     deleted(key)
-    tiny.answer = lambda job: Outcome(b"", run(job.spec, 0.31 + moved, {"D1": 1.5}).to_json())
+    tiny.answer = lambda job: RunResult(b"", run(job.spec, 0.31 + moved, {"D1": 1.5}).to_json())
     done = creditscope("reproduce", "tiny")
     assert done.code == 0
     assert f"bp, accuracy, run {key}: 0.31 before, {0.31 + moved:g} now {words} seeds' 95 % interval)" in done.out
@@ -230,7 +230,7 @@ def test_runs_that_fail_are_named_and_done_again_on_request(tiny, creditscope):
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tiny, creditscope):
     ended = []
 
-    def stopped(job: Job) -> Outcome:
+    def stopped(job: Job) -> RunResult:
         if len(ended) == 2:
             raise KeyboardInterrupt
         ended.append(job)

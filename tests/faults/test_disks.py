@@ -51,7 +51,7 @@ def test_a_disk_that_fills_up_stops_the_study_and_loses_nothing(tmp_path):
     assert "Traceback" not in answer.stderr
     assert {path.parent.name for path in store.folder.glob("*/record.json")} == done
     assert not list(store.folder.glob("*.failed.json"))
-    assert not [path for path in store.folder.iterdir() if path.suffix in (".part", ".claim")]
+    assert not [path for path in store.folder.iterdir() if path.suffix in (".part", ".lock")]
 
 
 @pytest.mark.slow

@@ -13,10 +13,10 @@ from creditscope.runs.audit import audit_checkpoint, frozen_twins
 from creditscope.runs.run import load, load_data, train
 from creditscope.runs.spec import RunSpec
 from creditscope.study.display.board import Board
-from creditscope.study.driver import Wishes, run_study
+from creditscope.study.driver import StudyOptions, run_study
 from creditscope.study.engines.job import Job, attempt
 from creditscope.study.engines.local import LocalEngine
-from creditscope.study.store import State, Store
+from creditscope.study.store import RunState, Store
 
 SPEC = RunSpec(network_options={"d": 16, "depth": 2}, method="dfa", epochs=2, seed=1)
 
@@ -46,25 +46,25 @@ def test_the_own_seeds_twin_is_taken_before_others_and_strangers_are_refused():
 
 
 def test_a_job_of_another_version_is_refused(tmp_path):
-    outcome = attempt(Job("0" * 16, SPEC), lambda row: None)
-    assert "another version of creditscope" in outcome.trouble.error
-    assert not outcome.record
+    result = attempt(Job("0" * 16, SPEC), lambda row: None)
+    assert "another version of creditscope" in result.error.message
+    assert not result.record
 
 
 def test_a_snapshot_that_cannot_be_read_is_thrown_away(tmp_path, checkpoint):
     snapshot = tmp_path / "snapshot"
     snapshot.write_bytes(b"nonsense")
-    outcome = attempt(Job(SPEC.key, SPEC, snapshot=snapshot), lambda row: None)
-    assert outcome.trouble is None
-    assert f'"accuracy": {checkpoint.record.accuracy}' in outcome.record
+    result = attempt(Job(SPEC.key, SPEC, snapshot=snapshot), lambda row: None)
+    assert result.error is None
+    assert f'"accuracy": {checkpoint.record.accuracy}' in result.record
 
 
 def test_a_network_that_cannot_be_audited_is_handed_back_all_the_same(monkeypatch):
     monkeypatch.setattr("creditscope.runs.audit.audit", lambda *anything, **named: 1 / 0)
-    outcome = attempt(Job(SPEC.key, SPEC), lambda row: None)
-    assert outcome.weights
-    assert outcome.trouble.stage == "audit"
-    assert "ZeroDivisionError" in outcome.trouble.traceback
+    result = attempt(Job(SPEC.key, SPEC), lambda row: None)
+    assert result.weights
+    assert result.error.stage == "audit"
+    assert "ZeroDivisionError" in result.error.traceback
 
 
 def test_local_processes_do_the_runs_with_the_same_bits_as_this_one(tmp_path, checkpoint):
@@ -73,7 +73,7 @@ def test_local_processes_do_the_runs_with_the_same_bits_as_this_one(tmp_path, ch
     store = Store(tmp_path / "store")
     text = io.StringIO()
     with LocalEngine(1) as engine:
-        summary = run_study(runs, store, engine, Board(text), Wishes(Job("", SPEC)))
+        summary = run_study(runs, store, engine, Board(text), StudyOptions(Job("", SPEC)))
     assert summary.done == [SPEC.key, SPEC.twin("frozen").key]
     assert summary.failed == [wrong.key]
     assert "The ladder has rungs 0 to 2" in store.failure(wrong.key).traceback
@@ -82,7 +82,7 @@ def test_local_processes_do_the_runs_with_the_same_bits_as_this_one(tmp_path, ch
         assert torch.equal(found.network.state_dict()[name], tensor)
     assert found.record.history == checkpoint.record.history
     assert "gamma" in found.record.report.measures
-    assert store.state(SPEC.key) is State.DONE
+    assert store.state(SPEC.key) is RunState.DONE
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_a_worker_that_dies_is_reported_and_replaced(tmp_path):
                 worker.process.kill()
 
         engine.start = fatal
-        summary = run_study(runs, store, engine, Board(io.StringIO()), Wishes(Job("", SPEC)))
+        summary = run_study(runs, store, engine, Board(io.StringIO()), StudyOptions(Job("", SPEC)))
     assert summary.failed == [long.key]
     assert summary.done == [SPEC.key]
     assert "ended with signal 9" in store.failure(long.key).error

@@ -13,8 +13,8 @@ from typing import Any
 
 from creditscope.records.run import HistoryRow, RunRecord
 from creditscope.runs.spec import RunSpec
-from creditscope.study.engines.job import Job, Outcome, Trouble
-from creditscope.study.engines.local import Ended, Engine, Epoch, Event
+from creditscope.study.engines.engine import Engine, EpochDone, Event, RunEnded
+from creditscope.study.engines.job import Job, RunError, RunResult
 
 TWELVE = """
 name = "twelve"
@@ -57,8 +57,8 @@ def record(spec: RunSpec, accuracy: float = 0.5, **fields: Any) -> RunRecord:
 class PretendEngine(Engine):
     """Ends every job at the next look; `answer` says how."""
 
-    def __init__(self, answer: Callable[[Job], Outcome] | None = None, workers: int = 2) -> None:
-        self.answer = answer or (lambda job: Outcome(b"weights", record(job.spec).to_json()))
+    def __init__(self, answer: Callable[[Job], RunResult] | None = None, workers: int = 2) -> None:
+        self.answer = answer or (lambda job: RunResult(b"weights", record(job.spec).to_json()))
         self.jobs: list[Job] = []
         self.stopped = False
         self._workers, self._now = workers, list[Job]()
@@ -77,14 +77,14 @@ class PretendEngine(Engine):
 
     def events(self, seconds: float) -> list[Event]:
         now, self._now = self._now, []
-        return [event for job in now for event in (Epoch(job.key, 1), Ended(job.key, self.answer(job)))]
+        return [event for job in now for event in (EpochDone(job.key, 1), RunEnded(job.key, self.answer(job)))]
 
     def stop(self) -> None:
         self.stopped = True
 
 
-def failing(error: str = "ValueError: no") -> Callable[[Job], Outcome]:
-    return lambda job: Outcome(trouble=Trouble(error, f"Traceback\n{error}"))
+def failing(error: str = "ValueError: no") -> Callable[[Job], RunResult]:
+    return lambda job: RunResult(error=RunError(error, f"Traceback\n{error}"))
 
 
 def creditscope(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:

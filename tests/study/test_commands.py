@@ -95,7 +95,7 @@ def test_report_prints_the_table_over_seeds(study, store, capsys):
 
 
 def test_clean_removes_litter_only(study, store, capsys):
-    litter = store.folder / "00000000000000aa.claim"
+    litter = store.folder / "00000000000000aa.lock"
     litter.write_text("")
     assert run(["study", "clean", "--dry-run"]) == 0
     assert "would remove 1" in capsys.readouterr().out

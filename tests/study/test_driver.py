@@ -12,18 +12,18 @@ from creditscope.errors import BadFile
 from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 from creditscope.study.display.board import Board, LiveBoard
-from creditscope.study.driver import Wishes, run_study
-from creditscope.study.engines.job import Job, Outcome, Trouble
+from creditscope.study.driver import StudyOptions, run_study
+from creditscope.study.engines.job import Job, RunError, RunResult
 from creditscope.study.plan import plan
-from creditscope.study.state import standing
-from creditscope.study.store import State, Store
+from creditscope.study.status import study_status
+from creditscope.study.store import RunState, Store
 
 RUNS = plan(Study.parse(TWELVE.replace("{epochs}", "2")))
 PATTERN = Job("", RunSpec())
 
 
-def drive(store: Store, engine: PretendEngine, board: Board | None = None, **wishes):
-    return run_study(RUNS, store, engine, board or Board(io.StringIO()), Wishes(PATTERN, **wishes))
+def drive(store: Store, engine: PretendEngine, board: Board | None = None, **options):
+    return run_study(RUNS, store, engine, board or Board(io.StringIO()), StudyOptions(PATTERN, **options))
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def store(tmp_path):
     return Store(tmp_path / "store")
 
 
-def audited(job: Job) -> Outcome:
+def audited(job: Job) -> RunResult:
     """A record that has a report, as far as the store can see."""
-    return Outcome(b"weights", record(job.spec).to_json())
+    return RunResult(b"weights", record(job.spec).to_json())
 
 
 @pytest.fixture
@@ -56,14 +56,14 @@ def test_failures_are_kept_and_done_again_on_request_only(store, reports):
     assert len(drive(store, again).failed) == 12
     assert again.jobs == []
     assert len(drive(store, PretendEngine(), retry=True).done) == 12
-    assert standing(RUNS, store).counts[State.FAILED] == 0
+    assert study_status(RUNS, store).counts[RunState.FAILED] == 0
 
 
 def test_a_network_that_could_not_be_audited_is_kept_with_the_reason(store):
-    trouble = Trouble("NotTheGradient: no", "Traceback", "audit")
-    drive(store, PretendEngine(lambda job: replace(audited(job), trouble=trouble)))
+    error = RunError("NotTheGradient: no", "Traceback", "audit")
+    drive(store, PretendEngine(lambda job: replace(audited(job), error=error)))
     key = next(iter(RUNS))
-    assert store.ended(key) is State.FAILED
+    assert store.ended(key) is RunState.FAILED
     assert store.failure(key).stage == "audit"
     engine = PretendEngine()
     drive(store, engine, retry=True)
@@ -89,12 +89,12 @@ def test_audit_again_takes_up_every_finished_run_with_weights(store, reports):
 def test_a_run_in_other_hands_is_left_to_them_and_taken_up_when_they_let_go(store, reports):
     store.prepare()
     key = next(iter(RUNS))
-    claim = store.claim(key)
+    lock = store.lock(key)
     engine = PretendEngine()
 
-    def answer(job: Job) -> Outcome:
+    def answer(job: Job) -> RunResult:
         if len(engine.jobs) == 11:
-            claim.release()
+            lock.release()
         return audited(job)
 
     engine.answer = answer
@@ -106,13 +106,13 @@ def test_a_run_in_other_hands_is_left_to_them_and_taken_up_when_they_let_go(stor
 def test_a_run_that_others_finished_meanwhile_is_not_done_again(store, reports):
     store.prepare()
     key = next(iter(RUNS))
-    claim = store.claim(key)
+    lock = store.lock(key)
     engine = PretendEngine()
 
-    def answer(job: Job) -> Outcome:
+    def answer(job: Job) -> RunResult:
         if len(engine.jobs) == 11:
             store.commit(key, b"theirs", record(RUNS[key]))
-            claim.release()
+            lock.release()
         return audited(job)
 
     engine.answer = answer
@@ -124,20 +124,20 @@ def test_a_run_that_others_finished_meanwhile_is_not_done_again(store, reports):
 
 def test_a_full_disk_stops_the_study_and_blames_no_run(store, reports):
     done = list(RUNS)[:2]
-    trouble = Trouble("BadFile: KEY.snapshot cannot be written: No space left on device", "", everywhere=True)
-    engine = PretendEngine(lambda job: audited(job) if job.key in done else Outcome(trouble=trouble))
+    error = RunError("BadFile: KEY.snapshot cannot be written: No space left on device", "", fatal=True)
+    engine = PretendEngine(lambda job: audited(job) if job.key in done else RunResult(error=error))
     with pytest.raises(BadFile, match="The study stops: BadFile: KEY.snapshot cannot be written: No space left"):
         drive(store, engine)
     assert engine.stopped
-    counts = standing(RUNS, store).counts
-    assert (counts[State.DONE], counts[State.FAILED], counts[State.RUNNING]) == (2, 0, 0)
-    assert not list(store.folder.glob("*.claim"))
+    counts = study_status(RUNS, store).counts
+    assert (counts[RunState.DONE], counts[RunState.FAILED], counts[RunState.RUNNING]) == (2, 0, 0)
+    assert not list(store.folder.glob("*.lock"))
 
 
 def test_an_interrupt_leaves_no_claim_and_every_finished_run(store, reports):
     engine = PretendEngine()
 
-    def answer(job: Job) -> Outcome:
+    def answer(job: Job) -> RunResult:
         if len(engine.jobs) > 4:
             raise KeyboardInterrupt
         return audited(job)
@@ -146,8 +146,8 @@ def test_an_interrupt_leaves_no_claim_and_every_finished_run(store, reports):
     with pytest.raises(KeyboardInterrupt):
         drive(store, engine)
     assert engine.stopped
-    assert standing(RUNS, store).counts[State.DONE] == 4
-    assert not list(store.folder.glob("*.claim"))
+    assert study_status(RUNS, store).counts[RunState.DONE] == 4
+    assert not list(store.folder.glob("*.lock"))
 
 
 def test_plain_lines_say_what_ended_and_how_much_is_left(store, reports):

@@ -15,7 +15,7 @@ from creditscope.errors import CreditscopeError, InvalidInput
 from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 from creditscope.study.display.board import Board
-from creditscope.study.driver import Wishes, run_study
+from creditscope.study.driver import StudyOptions, run_study
 from creditscope.study.engines.job import Job
 from creditscope.study.engines.local import LocalEngine
 from creditscope.study.engines.ray import Mailbox, NoCluster, RayEngine
@@ -97,11 +97,11 @@ def test_a_study_on_two_nodes_of_which_one_goes_half_way_ends_complete_with_the_
     remover.start()
     with RayEngine(cluster.address) as engine:
         assert engine.workers == 2
-        summary = run_study(study, there, engine, Board(io.StringIO()), Wishes(PATTERN))
+        summary = run_study(study, there, engine, Board(io.StringIO()), StudyOptions(PATTERN))
     remover.join()
     assert sorted(summary.done) == sorted(study)
     with LocalEngine(1) as local:
-        run_study(study, here, local, Board(io.StringIO()), Wishes(PATTERN))
+        run_study(study, here, local, Board(io.StringIO()), StudyOptions(PATTERN))
     assert without_times(there.folder) == without_times(here.folder)
     assert not list(there.folder.glob("*.snapshot"))
 
@@ -126,7 +126,7 @@ def test_a_run_whose_node_goes_continues_from_the_snapshot_that_the_driver_has(t
     remover = threading.Thread(target=remove)
     remover.start()
     with RayEngine(cluster.address) as engine:
-        summary = run_study(study, store, engine, Watch(io.StringIO()), Wishes(PATTERN))
+        summary = run_study(study, store, engine, Watch(io.StringIO()), StudyOptions(PATTERN))
     remover.join()
     assert sorted(summary.done) == sorted(study)
     assert all(len(store.record(key).history) == 120 for key in study)

@@ -12,17 +12,16 @@ from tests.study.made import record
 from creditscope.errors import BadFile, UnknownName
 from creditscope.runs.spec import RunSpec
 from creditscope.study import store as module
-from creditscope.study.store import Failure, State, Store
-from creditscope.training import checkpoint
+from creditscope.study.store import Failure, RunState, Store
 
 SPEC = RunSpec(epochs=1)
 KEY = "0123456789abcdef"
 HOLD = """
 import sys, time
 from pathlib import Path
-from creditscope.study.lock import Claim
-claim = Claim.take(Path(sys.argv[1]))
-claim.tell(3, 10)
+from creditscope.study.lock import RunLock
+lock = RunLock.acquire(Path(sys.argv[1]))
+lock.write_progress(3, 10)
 print("held", flush=True)
 time.sleep(60)
 """
@@ -44,17 +43,13 @@ def store(tmp_path):
     return found
 
 
-def test_the_store_names_its_files_as_a_checkpoint_does():
-    assert (module.WEIGHTS, module.RECORD) == (checkpoint.WEIGHTS, checkpoint.RECORD)
-
-
 def test_a_committed_run_is_one_folder_with_two_files_and_nothing_else(store):
     store.snapshot(KEY).write_bytes(b"state")
     store.fail(failure())
     committed(store)
     assert [path.name for path in store.folder.iterdir()] == [KEY]
     assert sorted(path.name for path in (store.folder / KEY).iterdir()) == ["record.json", "weights.safetensors"]
-    assert store.state(KEY) is State.DONE
+    assert store.state(KEY) is RunState.DONE
     assert store.record(KEY) == record(SPEC, key=KEY)
     assert store.trained(KEY) == store.folder / KEY
 
@@ -62,10 +57,10 @@ def test_a_committed_run_is_one_folder_with_two_files_and_nothing_else(store):
 def test_without_its_record_a_run_is_not_done(store):
     (store.folder / KEY).mkdir()
     (store.folder / KEY / "weights.safetensors").write_bytes(b"old")
-    assert store.state(KEY) is State.MISSING
+    assert store.state(KEY) is RunState.MISSING
     assert store.trained(KEY) is None
     committed(store)
-    assert store.state(KEY) is State.DONE
+    assert store.state(KEY) is RunState.DONE
     assert (store.folder / KEY / "weights.safetensors").read_bytes() == b"weights"
 
 
@@ -82,7 +77,7 @@ def test_a_commit_that_fails_half_way_leaves_nothing(store, monkeypatch):
 def test_a_failure_is_kept_with_its_traceback_and_counted(store):
     store.fail(failure())
     store.fail(failure())
-    assert store.state(KEY) is State.FAILED
+    assert store.state(KEY) is RunState.FAILED
     assert store.failure(KEY).attempts == 2
     assert store.failure(KEY).traceback == "Traceback"
 
@@ -99,7 +94,7 @@ def test_committed_records_beneath_a_store_count_as_done_and_are_never_written(t
     committed(Store(results), "fedcba9876543210")
     (results / "table.json").write_text("{}")
     store = Store(tmp_path / "store", [tmp_path / "results"])
-    assert store.state(KEY) is store.state("fedcba9876543210") is State.DONE
+    assert store.state(KEY) is store.state("fedcba9876543210") is RunState.DONE
     assert store.trained(KEY) is None
     assert not store.unaudited(KEY)
     assert store.keys() == [KEY, "fedcba9876543210"]
@@ -118,23 +113,23 @@ def test_a_run_without_a_report_is_known_from_the_end_of_its_record(store):
 
 
 def test_only_one_process_gets_a_claim_and_the_others_see_how_far_it_is(store):
-    path = store.folder / f"{KEY}.claim"
+    path = store.folder / f"{KEY}.lock"
     other = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
     assert other.stdout.readline() == "held\n"
     try:
-        assert store.claim(KEY) is None
-        assert store.state(KEY) is State.RUNNING
+        assert store.lock(KEY) is None
+        assert store.state(KEY) is RunState.RUNNING
         progress = store.progress(KEY)
         assert (progress.process, progress.epoch, progress.epochs) == (other.pid, 3, 10)
         assert list(store.litter()) == []
     finally:
         other.kill()
         other.communicate()
-    assert store.state(KEY) is State.MISSING
+    assert store.state(KEY) is RunState.MISSING
     assert list(store.litter()) == [path]
-    taken = store.claim(KEY)
+    taken = store.lock(KEY)
     assert taken is not None  # the claim of a dead process is taken over
-    assert store.claim(KEY) is None  # and holds within one process too
+    assert store.lock(KEY) is None  # and holds within one process too
     taken.release()
     assert not path.exists()
 
@@ -158,7 +153,7 @@ def test_litter_is_what_nobody_will_read_again(store):
     assert everything == {names[0], names[1], names[2], names[3]}
     store.clean(list(store.litter()))
     assert not (store.folder / names[0]).exists()
-    assert store.state(KEY) is State.DONE
+    assert store.state(KEY) is RunState.DONE
 
 
 def test_a_store_that_cannot_be_made_is_refused(tmp_path):
@@ -167,4 +162,4 @@ def test_a_store_that_cannot_be_made_is_refused(tmp_path):
     with pytest.raises(BadFile, match="cannot be made: Not a directory.\nNo run could be kept. Choose another folder"):
         store.prepare()
     with pytest.raises(BadFile, match="The store cannot be written"):
-        store.claim(KEY)
+        store.lock(KEY)

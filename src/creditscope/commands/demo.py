@@ -28,7 +28,7 @@ def demo(
 ) -> int:
     """Train BP, DFA, FA and penalised DFA with their frozen twins, audit them all, and show what the audit found."""
     from creditscope.study.demonstration import demonstration, demonstration_page
-    from creditscope.study.store import State, Store
+    from creditscope.study.store import RunState, Store
 
     runs, store = demonstration(data, epochs, seed), Store(out)
     from creditscope.datasets import datasets
@@ -36,16 +36,16 @@ def demo(
     datasets[data](data_dir)  # fetched once, before several processes want it
     say(f"{data}, residual MLP, {epochs} epochs, seed {seed}: four methods and their twins with frozen blocks.")
     from creditscope.study.display.board import board
-    from creditscope.study.driver import Wishes, run_study
+    from creditscope.study.driver import StudyOptions, run_study
     from creditscope.study.engines.job import Job
     from creditscope.study.engines.local import LocalEngine
 
     pattern = Job("", next(iter(runs.values())), data_folder=data_dir, credit_of_controls=False)
     try:
         with LocalEngine(workers) as engine, board() as shown:
-            summary = run_study(runs, store, engine, shown, Wishes(pattern, retry=True))
+            summary = run_study(runs, store, engine, shown, StudyOptions(pattern, retry=True))
     except KeyboardInterrupt:
-        done = sum(store.ended(key) is State.DONE for key in runs)
+        done = sum(store.ended(key) is RunState.DONE for key in runs)
         sys.stderr.write(f"Stopped. {done} of {len(runs)} runs are kept. To go on, run the same command again.\n")
         return INTERRUPTED
     if summary.failed:

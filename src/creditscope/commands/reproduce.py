@@ -150,19 +150,19 @@ def _run(name: str, book: Book, workers: int | None, data_dir: Path | None, *, r
     """Do the runs that are missing; whether all are there afterwards."""
     from creditscope.datasets import datasets
     from creditscope.study.display.board import board
-    from creditscope.study.driver import Wishes, run_study
+    from creditscope.study.driver import StudyOptions, run_study
     from creditscope.study.engines.job import Job
     from creditscope.study.engines.local import LocalEngine
-    from creditscope.study.store import State
+    from creditscope.study.store import RunState
 
     runs, kept = book.plan(name), book.store
-    if all(kept.ended(key) is State.DONE and not kept.unaudited(key) for key in runs):
+    if all(kept.ended(key) is RunState.DONE and not kept.unaudited(key) for key in runs):
         return True
     for data in dict.fromkeys(spec.data for spec in runs.values()):
         datasets[data](data_dir)  # fetched once, before several processes want it
     pattern = Job("", next(iter(runs.values())), data_folder=data_dir)
     with _terminated_like_ctrl_c(), LocalEngine(workers) as engine, board() as shown:
-        summary = run_study(runs, kept, engine, shown, Wishes(pattern, retry))
+        summary = run_study(runs, kept, engine, shown, StudyOptions(pattern, retry))
     for key in summary.failed:
         say(f"  failed  {key}  {runs[key].title}: creditscope study show {key} --store {kept.folder}")
     if summary.failed:

@@ -16,7 +16,7 @@ from creditscope.errors import InvalidInput, UnknownName
 if TYPE_CHECKING:
     from creditscope.study.declaration import Study
     from creditscope.study.driver import Summary
-    from creditscope.study.engines.local import Engine
+    from creditscope.study.engines.engine import Engine
     from creditscope.study.plan import Plan
     from creditscope.study.store import Store
 
@@ -94,28 +94,28 @@ def run(
 
     Ctrl-C stops within seconds and keeps what is done. Exit code 0 if every run is there, 1 if some failed.
     """
-    from creditscope.study.store import State
+    from creditscope.study.store import RunState
 
     kept = _store(store, results)
     _, runs = _planned(file, budget, plugin, kept, only)
     if dry_run:
-        todo = [key for key in runs if kept.ended(key) is not State.DONE]
+        todo = [key for key in runs if kept.ended(key) is not RunState.DONE]
         say("\n".join([f"{len(runs)} runs, {len(todo)} to do", *(f"  {key}  {runs[key].title}" for key in todo)]))
         return 0
     if not kept.folder.exists():
         kept.prepare()
         _planned(file, budget, plugin, kept)  # remembered for `status`, now that there is a place
     from creditscope.study.display.board import board
-    from creditscope.study.driver import Wishes, run_study
+    from creditscope.study.driver import StudyOptions, run_study
     from creditscope.study.engines.job import Job
 
     pattern = Job("", next(iter(runs.values())), device=device, data_folder=data_dir, snapshot_seconds=snapshot_every)
     before = signal.signal(signal.SIGTERM, _as_interrupt)
     try:
         with _engine(workers, ray, cpus, gpus) as engine, board() as shown:
-            summary = run_study(runs, kept, engine, shown, Wishes(pattern, retry_failed, audit_again))
+            summary = run_study(runs, kept, engine, shown, StudyOptions(pattern, retry_failed, audit_again))
     except KeyboardInterrupt:
-        done = sum(kept.ended(key) is State.DONE for key in runs)
+        done = sum(kept.ended(key) is RunState.DONE for key in runs)
         sys.stderr.write(
             f"Stopped. {done} of {len(runs)} runs are done and kept. To go on, run the same command again.\n"
         )
@@ -162,11 +162,11 @@ def status(
 ) -> int:
     """How far a study is: done, running, failed, missing, and the time left."""
     from creditscope.study.display.page import status_page
-    from creditscope.study.state import standing
+    from creditscope.study.status import study_status
 
     kept = _store(store, results)
     study, planned = _planned(file, budget, plugin, kept, only)
-    say(status_page(_title(study, budget), planned, standing(planned, kept), kept, each=runs))
+    say(status_page(_title(study, budget), planned, study_status(planned, kept), kept, each=runs))
     return 0
 
 

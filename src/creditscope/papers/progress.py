@@ -10,10 +10,10 @@ from rich.table import Table
 from creditscope.papers.book import Book
 from creditscope.papers.experiments import Experiment, in_order
 from creditscope.study.display.page import drawn
-from creditscope.study.engines.local import cores
+from creditscope.study.engines.engine import cores
 from creditscope.study.plan import Plan
-from creditscope.study.state import Pace, duration, learn_pace
-from creditscope.study.store import State
+from creditscope.study.status import Pace, duration, learn_pace
+from creditscope.study.store import RunState
 
 
 def listing(book: Book, width: int, workers: int | None, names: Sequence[str] = ()) -> str:
@@ -22,7 +22,7 @@ def listing(book: Book, width: int, workers: int | None, names: Sequence[str] = 
     everything: Plan = {}
     for one in shown:
         everything |= book.plan(one.name)
-    done = [key for key in everything if book.store.ended(key) is State.DONE]
+    done = [key for key in everything if book.store.ended(key) is RunState.DONE]
     pace = learn_pace(everything, book.store, done)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     for heading in ("", "experiment", "question", "runs", "state", "time left"):
@@ -36,7 +36,7 @@ def listing(book: Book, width: int, workers: int | None, names: Sequence[str] = 
 
 def _row(one: Experiment, book: Book, pace: Pace, workers: int) -> tuple[str, ...]:
     runs = book.plan(one.name)
-    done = sum(book.store.ended(key) is State.DONE for key in runs)
+    done = sum(book.store.ended(key) is RunState.DONE for key in runs)
     state = "done" if done == len(runs) else "not run" if not done else "partly"
     return (
         str(one.number),
@@ -49,6 +49,6 @@ def _row(one: Experiment, book: Book, pace: Pace, workers: int) -> tuple[str, ..
 
 
 def _left(runs: Plan, book: Book, pace: Pace, workers: int) -> str:
-    missing = [(spec, spec.epochs) for key, spec in runs.items() if book.store.ended(key) is not State.DONE]
+    missing = [(spec, spec.epochs) for key, spec in runs.items() if book.store.ended(key) is not RunState.DONE]
     seconds = pace.total(missing)
     return "unknown: nothing has finished" if seconds is None else duration(seconds / workers)

@@ -15,6 +15,8 @@ from creditscope.records.record import SCHEMA_VERSION, Record
 from creditscope.records.report import Report
 from creditscope.verdict import Verdict
 
+WEIGHTS, RECORD = "weights.safetensors", "record.json"  # the files of a run's folder
+
 
 class HistoryRow(Record):
     """One epoch of a training run.

@@ -11,9 +11,9 @@ from typing import Any
 from creditscope.errors import BadFile
 from creditscope.files import read_text
 from creditscope.records.report import Report
-from creditscope.records.run import RunRecord
+from creditscope.records.run import RECORD, RunRecord
 
-RECORD, REPORT = "record.json", "report.json"
+REPORT = "report.json"
 NESTED = ("network_options", "method_options", "data_options")
 PLAIN = ("network", "data", "random_labels", "epochs", "batch_size", "learning_rate", "weight_decay", "augment")
 

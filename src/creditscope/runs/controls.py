@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from creditscope.errors import BadFile, InvalidInput
+from creditscope.records.run import RECORD, WEIGHTS, RunRecord
 
 if TYPE_CHECKING:
     from creditscope.records.report import Report
-    from creditscope.records.run import RunRecord
     from creditscope.runs.spec import RunSpec
 
 
 def refuse_what_the_record_decides(folder: Path, given: dict[str, Any]) -> None:
     """A checkpoint's network and data are those of its record; another choice would audit another run."""
-    if not (folder / "record.json").is_file():
+    if not (folder / RECORD).is_file():
         raise BadFile(
             f"{folder} cannot be read: it is a folder without record.json, so no checkpoint.\n"
             "Nothing says what its network is. Name a folder made by `creditscope train`, or a weights file."
@@ -27,7 +27,7 @@ def refuse_what_the_record_decides(folder: Path, given: dict[str, Any]) -> None:
         raise InvalidInput(
             f"{folder} is a checkpoint: its record says what {' and '.join(clashing)} would say.\n"
             "Leave it out, or audit the weights file alone: creditscope audit "
-            f"{folder / 'weights.safetensors'} {' '.join(clashing)} ..."
+            f"{folder / WEIGHTS} {' '.join(clashing)} ..."
         )
 
 
@@ -66,16 +66,12 @@ def frozen_controls(folder: Path, spec: RunSpec) -> list[RunRecord]:
 
 def _own_controls(folder: Path) -> Iterator[RunRecord]:
     """The records in the run's own folder `controls`; a damaged one is refused."""
-    from creditscope.records.run import RunRecord
-
-    yield from map(RunRecord.from_json, sorted((folder / "controls").glob("*/record.json")))
+    yield from map(RunRecord.from_json, sorted((folder / "controls").glob(f"*/{RECORD}")))
 
 
 def _beside(folder: Path) -> Iterator[RunRecord]:
     """The records in the sibling folders; a file that is no record is passed over."""
-    from creditscope.records.run import RunRecord
-
-    for path in sorted(folder.resolve().parent.glob("*/record.json")):
+    for path in sorted(folder.resolve().parent.glob(f"*/{RECORD}")):
         try:
             yield RunRecord.from_json(path)
         except BadFile:
@@ -84,9 +80,7 @@ def _beside(folder: Path) -> Iterator[RunRecord]:
 
 def _unused_twin(folder: Path, spec: RunSpec) -> str:
     """Why the run's own `controls/frozen`, if it is there, was not compared with; empty if it is not."""
-    from creditscope.records.run import RunRecord
-
-    path = folder / "controls" / "frozen" / "record.json"
+    path = folder / "controls" / "frozen" / RECORD
     if spec.control != "none" or not path.is_file():
         return ""
     record = RunRecord.from_json(path)

@@ -19,9 +19,9 @@ from creditscope.methods.wrappers import wrapped
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
 from creditscope.plugins import load_plugin
-from creditscope.records.run import HistoryRow, RunRecord
+from creditscope.records.run import RECORD, HistoryRow, RunRecord
 from creditscope.runs.spec import RunSpec
-from creditscope.training.checkpoint import RECORD, Checkpoint, read_tensors, restored
+from creditscope.training.checkpoint import Checkpoint, read_tensors, restored
 from creditscope.training.fit import fit
 from creditscope.training.recipe import Recipe, run_generator
 from creditscope.training.weights import load_weights

@@ -1,4 +1,4 @@
-"""Who works on a run?  The process that holds the lock of its claim file; the lock vanishes with the process."""
+"""Locks on runs: the process that holds the lock of KEY.lock works on that run; the lock ends with the process."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from creditscope.errors import BadFile
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is, as its owner last wrote it down."""
+class RunProgress:
+    """How far a run is, as its process last wrote it."""
 
     process: int = 0
     machine: str = ""
@@ -25,8 +25,8 @@ class Progress:
     epochs: int = 0
 
 
-class Claim:
-    """The right to do one run: an open, locked file. Nobody else gets it until it is released or its process ends."""
+class RunLock:
+    """The exclusive right to execute one run: an open, locked file that is free again when its process ends."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -34,8 +34,8 @@ class Claim:
         self._started = time.time()
 
     @classmethod
-    def take(cls, path: Path) -> Claim | None:
-        """The claim, or None if another process holds it."""
+    def acquire(cls, path: Path) -> RunLock | None:
+        """The lock, or None if another process holds it."""
         while True:
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -53,31 +53,31 @@ class Claim:
                 return cls(path, descriptor)
             os.close(descriptor)  # its last owner removed it between our two calls
 
-    def tell(self, epoch: int, epochs: int) -> None:
-        """Write down how far the run is, for whoever asks for the status."""
-        progress = Progress(os.getpid(), socket.gethostname(), self._started, epoch, epochs)
-        content = json.dumps({name: getattr(progress, name) for name in Progress.__slots__}).encode()
-        with suppress(OSError):  # a full disk will speak up where it matters
+    def write_progress(self, epoch: int, epochs: int) -> None:
+        """Write how far the run is, for `study status`."""
+        progress = RunProgress(os.getpid(), socket.gethostname(), self._started, epoch, epochs)
+        content = json.dumps({name: getattr(progress, name) for name in RunProgress.__slots__}).encode()
+        with suppress(OSError):  # a full disk is reported where results are written
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, content, 0)
 
     def release(self) -> None:
-        """Let go; the file goes first, so that nobody finds it unlocked."""
+        """Remove the file, then unlock it, so that no other process finds it unlocked."""
         self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
 
 
 def _same_file(path: Path, descriptor: int) -> bool:
-    """Whether the name still leads to the file that is open."""
+    """Whether the path still leads to the open file."""
     try:
-        there, here = path.stat(), os.fstat(descriptor)
+        named, opened = path.stat(), os.fstat(descriptor)
     except FileNotFoundError:
         return False
-    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+    return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
 
 
-def holder(path: Path) -> Progress | None:
-    """What the living owner of a claim wrote last; None if nobody holds it."""
+def holder(path: Path) -> RunProgress | None:
+    """The progress written last by the process that holds a lock; None if no process does."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -91,8 +91,8 @@ def holder(path: Path) -> Progress | None:
     return None
 
 
-def _read(descriptor: int) -> Progress:
+def _read(descriptor: int) -> RunProgress:
     try:
-        return Progress(**json.loads(os.pread(descriptor, 4096, 0)))
+        return RunProgress(**json.loads(os.pread(descriptor, 4096, 0)))
     except (ValueError, TypeError):
-        return Progress()
+        return RunProgress()

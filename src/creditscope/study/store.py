@@ -3,7 +3,7 @@
 KEY/weights.safetensors  KEY/record.json     a finished run
 KEY.snapshot                                 the state of an unfinished one
 KEY.failed.json                              why a run failed, with its traceback
-KEY.claim                                    locked by the process that works on it
+KEY.lock                                     locked by the process that works on it
 expanded/                                    studies as they were expanded, so that `status` needs no torch
 """
 
@@ -25,15 +25,14 @@ from pydantic import ValidationError
 from creditscope.errors import BadFile, UnknownName
 from creditscope.files import read_text, whole, write_text
 from creditscope.records.record import Record
-from creditscope.records.run import RunRecord
-from creditscope.study.lock import Claim, Progress, holder
+from creditscope.records.run import RECORD, WEIGHTS, RunRecord
+from creditscope.study.lock import RunLock, RunProgress, holder
 
-WEIGHTS, RECORD = "weights.safetensors", "record.json"  # as `Checkpoint.save` names them
 KEY = re.compile(r"[0-9a-f]{16}")
 NO_REPORT = re.compile(rb'"report":\s*null\s*}\s*$')
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     """Where a run stands."""
 
     DONE = "done"
@@ -115,20 +114,20 @@ class Store:
         except ValidationError as error:
             raise BadFile(f"{path} does not say why a run failed: {error}\nRemove it to run again.") from error
 
-    def progress(self, key: str) -> Progress | None:
+    def progress(self, key: str) -> RunProgress | None:
         """How far the process is that works on a run; None if nobody does."""
-        return holder(self._claimed(key))
+        return holder(self._lock_path(key))
 
-    def ended(self, key: str) -> State:
+    def ended(self, key: str) -> RunState:
         """Done, failed or missing, whoever may be at work on it."""
         if self._failed(key).exists():
-            return State.FAILED
-        return State.MISSING if self.record_path(key) is None else State.DONE
+            return RunState.FAILED
+        return RunState.MISSING if self.record_path(key) is None else RunState.DONE
 
-    def state(self, key: str) -> State:
+    def state(self, key: str) -> RunState:
         """Where a run stands; a process at work on one that is not done makes it running."""
         ended = self.ended(key)
-        return State.RUNNING if ended is not State.DONE and self.progress(key) is not None else ended
+        return RunState.RUNNING if ended is not RunState.DONE and self.progress(key) is not None else ended
 
     def keys(self) -> list[str]:
         """Every key of which the store or a layer knows anything."""
@@ -147,9 +146,9 @@ class Store:
                 "No run could be kept. Choose another folder."
             ) from error
 
-    def claim(self, key: str) -> Claim | None:
+    def lock(self, key: str) -> RunLock | None:
         """The right to do a run; None while another process has it."""
-        return Claim.take(self._claimed(key))
+        return RunLock.acquire(self._lock_path(key))
 
     def commit(self, key: str, weights: bytes, record: RunRecord) -> None:
         """Keep a finished run: a folder under a temporary name, complete, then renamed."""
@@ -191,8 +190,8 @@ class Store:
     def _failed(self, key: str) -> Path:
         return self.folder / f"{key}.failed.json"
 
-    def _claimed(self, key: str) -> Path:
-        return self.folder / f"{key}.claim"
+    def _lock_path(self, key: str) -> Path:
+        return self.folder / f"{key}.lock"
 
     def litter(self, *, failed: bool = False, snapshots: bool = False) -> Iterator[Path]:
         """What killed processes left behind; on request also failures, and the snapshots of unfinished runs."""
@@ -200,7 +199,7 @@ class Store:
             key, _, rest = entry.name.partition(".")
             if not KEY.fullmatch(key) or self.progress(key) is not None:
                 continue
-            unread = rest == "claim" or (rest.endswith(".part") and not _alive(rest))
+            unread = rest == "lock" or (rest.endswith(".part") and not _alive(rest))
             spent = rest == "snapshot" and (snapshots or self.record_path(key) is not None)
             if unread or spent or (rest == "failed.json" and failed):
                 yield entry

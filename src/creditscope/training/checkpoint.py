@@ -16,10 +16,8 @@ from creditscope.errors import BadFile
 from creditscope.files import whole
 from creditscope.methods.rule import BoundRule, CreditRule, Feedback
 from creditscope.networks.staged import StagedNetwork
-from creditscope.records.run import RunRecord
+from creditscope.records.run import RECORD, WEIGHTS, RunRecord
 from creditscope.training.weights import PARTS, load_weights
-
-WEIGHTS, RECORD = "weights.safetensors", "record.json"
 
 
 @dataclass(frozen=True, slots=True)

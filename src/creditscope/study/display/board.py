@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from creditscope.runs.spec import RunSpec
-from creditscope.study.state import Pace, duration
+from creditscope.study.status import Pace, duration
 
 if TYPE_CHECKING:
     from creditscope.records.run import RunRecord

@@ -12,10 +12,10 @@ from rich.table import Table
 from creditscope.report.text import page
 from creditscope.runs.spec import RunSpec
 from creditscope.statistics.seeds import Spread
-from creditscope.study.lock import Progress
+from creditscope.study.lock import RunProgress
 from creditscope.study.plan import Plan
-from creditscope.study.state import Standing, duration, since
-from creditscope.study.store import Failure, State, Store
+from creditscope.study.status import StudyStatus, duration, since
+from creditscope.study.store import Failure, RunState, Store
 from creditscope.study.tables import AuditRow
 from creditscope.verdict import Finding, Status
 
@@ -110,20 +110,20 @@ def _notes(row: AuditRow) -> list[str]:
     return notes
 
 
-def status_page(title: str, runs: Plan, found: Standing, store: Store, *, each: bool) -> str:
+def status_page(title: str, runs: Plan, found: StudyStatus, store: Store, *, each: bool) -> str:
     """Counts by state and the time left; what runs and what failed by name, on request every run."""
     counts = ", ".join(f"{number} {state}" for state, number in found.counts.items())
     lines = [title, f"{len(runs)} runs: {counts}"]
     if found.seconds_left:
         lines.append(f"{duration(found.seconds_left)} of one worker's time left, going by what finished runs took")
     for key, state in found.states.items():
-        if each or state in (State.RUNNING, State.FAILED):
-            detail = _detail(store.progress(key) if state is State.RUNNING else None, store.failure(key))
+        if each or state in (RunState.RUNNING, RunState.FAILED):
+            detail = _detail(store.progress(key) if state is RunState.RUNNING else None, store.failure(key))
             lines.append(f"  {state:<8}{key}  {runs[key].title}{detail}")
     return "\n".join(lines)
 
 
-def _detail(progress: Progress | None, failure: Failure | None) -> str:
+def _detail(progress: RunProgress | None, failure: Failure | None) -> str:
     if progress is not None:
         return (
             f": epoch {progress.epoch} of {progress.epochs}, for {since(progress.started)}, process {progress.process}"

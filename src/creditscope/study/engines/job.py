@@ -40,40 +40,40 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """What went wrong, and where; `everywhere` if it is the disk and not the run."""
+class RunError:
+    """What went wrong in a run; `fatal` if the disk is at fault and every other run would fail too."""
 
-    error: str
+    message: str
     traceback: str
     stage: Literal["train", "audit"] = "train"
-    everywhere: bool = False
+    fatal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A finished run as bytes, what went wrong, or both: a network that was trained but could not be audited."""
+class RunResult:
+    """A finished run as bytes, an error, or both: a network that was trained but could not be audited."""
 
     weights: bytes = b""
     record: str = ""
-    trouble: Trouble | None = None
+    error: RunError | None = None
 
 
-def attempt(job: Job, on_epoch: Callable[[HistoryRow], None]) -> Outcome:
-    """Do a run on one thread; whatever it raises comes back as trouble."""
+def attempt(job: Job, on_epoch: Callable[[HistoryRow], None]) -> RunResult:
+    """Do a run on one thread; whatever it raises is returned as an error."""
     try:
         import torch
 
         torch.set_num_threads(1)  # the same bits wherever it runs, and as many runs at a time as there are cores
         checkpoint = _checkpoint(job, on_epoch)
     except Exception as error:  # noqa: BLE001  any fault of a run is the run's, and is written down
-        return Outcome(trouble=_trouble(error, "train"))
+        return RunResult(error=_run_error(error, "train"))
     try:
-        checkpoint, trouble = _audited(checkpoint, job), None
+        checkpoint, failure = _audited(checkpoint, job), None
     except Exception as error:  # noqa: BLE001  the trained network is kept all the same
-        trouble = _trouble(error, "audit")
+        failure = _run_error(error, "audit")
     from safetensors.torch import save
 
-    return Outcome(save(checkpoint.tensors()), checkpoint.record.to_json(), trouble)
+    return RunResult(save(checkpoint.tensors()), checkpoint.record.to_json(), failure)
 
 
 def _checkpoint(job: Job, on_epoch: Callable[[HistoryRow], None]) -> Checkpoint:
@@ -120,7 +120,7 @@ def _audited(checkpoint: Checkpoint, job: Job) -> Checkpoint:
     return replace(checkpoint, record=checkpoint.record.model_copy(update={"report": report}))
 
 
-def _trouble(error: Exception, stage: Literal["train", "audit"]) -> Trouble:
+def _run_error(error: Exception, stage: Literal["train", "audit"]) -> RunError:
     origin = error.__cause__ if isinstance(error.__cause__, OSError) else error
-    everywhere = isinstance(origin, OSError) and origin.errno in NO_ROOM
-    return Trouble(f"{type(error).__name__}: {error}", traceback.format_exc(), stage, everywhere)
+    fatal = isinstance(origin, OSError) and origin.errno in NO_ROOM
+    return RunError(f"{type(error).__name__}: {error}", traceback.format_exc(), stage, fatal)

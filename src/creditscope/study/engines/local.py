@@ -1,4 +1,4 @@
-"""On which machines?  An engine takes jobs and tells what became of them; here: processes on this one."""
+"""The local engine: one worker process per job on this machine."""
 
 from __future__ import annotations
 
@@ -6,73 +6,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import IO
 
-from creditscope.study.engines.job import Job, Outcome, Trouble
+from creditscope.study.engines.engine import Engine, EpochDone, Event, RunEnded, cores
+from creditscope.study.engines.job import Job, RunError, RunResult
 
 TAIL = 2000  # characters of a dead worker's last words
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """A run has finished so many epochs."""
-
-    key: str
-    done: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A run is over, well or not."""
-
-    key: str
-    outcome: Outcome
-
-
-Event = Epoch | Ended
-
-
-class Engine(ABC):
-    """Does jobs, several at a time."""
-
-    @property
-    @abstractmethod
-    def free(self) -> int:
-        """How many more jobs it takes right now."""
-
-    @property
-    @abstractmethod
-    def workers(self) -> int:
-        """How many jobs it does at a time."""
-
-    @abstractmethod
-    def start(self, job: Job) -> None:
-        """Begin a job."""
-
-    @abstractmethod
-    def events(self, seconds: float) -> list[Event]:
-        """What happened, waiting so long at most for the first of it."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """End everything at once; what is under way is lost but for its snapshots."""
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class LocalEngine(Engine):
@@ -114,12 +55,12 @@ class LocalEngine(Engine):
             said = connection.recv()
         except (EOFError, ConnectionResetError):
             del self._busy[connection]
-            return Ended(worker.key, Outcome(trouble=worker.epitaph()))
+            return RunEnded(worker.key, RunResult(error=worker.exit_reason()))
         if isinstance(said, int):
-            return Epoch(worker.key, said)
+            return EpochDone(worker.key, said)
         del self._busy[connection]
         self._idle.append(worker)
-        return Ended(worker.key, said)
+        return RunEnded(worker.key, said)
 
     def stop(self) -> None:
         """Kill the workers; they hold no lock and leave no half-written file."""
@@ -150,7 +91,7 @@ class _Worker:
         )
         theirs.close()
 
-    def epitaph(self) -> Trouble:
+    def exit_reason(self) -> RunError:
         """Why it died, as far as can be told."""
         code = self.process.wait()
         self.errors.seek(0)
@@ -159,4 +100,4 @@ class _Worker:
         self.errors.close()
         cause = f"signal {-code}" if code < 0 else f"exit code {code}"
         hint = " Signal 9 is often the kernel's, short of memory." if code == -9 else ""
-        return Trouble(f"The worker process ended with {cause}.{hint}", words or "It wrote nothing to standard error.")
+        return RunError(f"The worker process ended with {cause}.{hint}", words or "It wrote nothing to standard error.")

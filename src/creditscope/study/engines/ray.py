@@ -13,9 +13,9 @@ from typing import Any
 
 from creditscope.errors import CreditscopeError, InvalidInput
 from creditscope.files import whole
-from creditscope.study.engines.job import Job, Outcome, Trouble, attempt
-from creditscope.study.engines.local import Ended, Engine, Epoch, Event
-from creditscope.study.store import RECORD, WEIGHTS
+from creditscope.records.run import RECORD, WEIGHTS
+from creditscope.study.engines.engine import Engine, EpochDone, Event, RunEnded
+from creditscope.study.engines.job import Job, RunError, RunResult, attempt
 
 RETRIES = 3  # how often Ray begins a run again that a node took with it
 POST = 1.0  # seconds between two looks for a new snapshot to send
@@ -94,18 +94,18 @@ class RayEngine(Engine):
             if path is not None:
                 with whole(path) as part:
                     part.write_bytes(content)
-        told: list[Event] = [Epoch(key, done) for key, done in epochs.items() if key in here]
+        told: list[Event] = [EpochDone(key, done) for key, done in epochs.items() if key in here]
         return [*told, *(self._ended(reference) for reference in ended)]
 
-    def _ended(self, reference: Any) -> Ended:
+    def _ended(self, reference: Any) -> RunEnded:
         job = self._under_way.pop(reference)
         try:
-            outcome = self._ray.get(reference)
+            result = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             kind = type(error).__name__
-            outcome = Outcome(trouble=Trouble(f"{kind}: the run was lost {RETRIES + 1} times", str(error)))
+            result = RunResult(error=RunError(f"{kind}: the run was lost {RETRIES + 1} times", str(error)))
         self._mailbox.forget.remote(job.key)
-        return Ended(job.key, outcome)
+        return RunEnded(job.key, result)
 
     def stop(self) -> None:
         """Cancel what runs and leave the cluster as it was."""
@@ -152,7 +152,7 @@ class Mailbox:
         self._snapshots.pop(key, None)
 
 
-def _run(job: Job, trained: dict[str, bytes] | None, mailbox: Any) -> Outcome:
+def _run(job: Job, trained: dict[str, bytes] | None, mailbox: Any) -> RunResult:
     """A job on some node: in a folder that vanishes, from the latest snapshot that the driver has."""
     import ray
 

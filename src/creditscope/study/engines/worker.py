@@ -23,8 +23,8 @@ def serve(connection: Connection, driver: int) -> None:
             job = connection.recv()
         except EOFError:
             return
-        outcome = attempt(job, lambda row: connection.send(row.epoch + 1))
-        connection.send(outcome)
+        result = attempt(job, lambda row: connection.send(row.epoch + 1))
+        connection.send(result)
 
 
 def end_with(driver: int) -> None:

@@ -11,24 +11,24 @@ from statistics import median
 
 from creditscope.runs.spec import RunSpec
 from creditscope.study.plan import Plan
-from creditscope.study.store import State, Store
+from creditscope.study.store import RunState, Store
 
 SAMPLES = 40  # finished runs that are read for their times; a store of thousands answers as fast as one of ten
 SECONDS = re.compile(r'"seconds":\s*([0-9.eE+-]+)')
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StudyStatus:
     """The state of every run, and how many seconds of one worker are left; None while nothing has finished."""
 
-    states: dict[str, State]
+    states: dict[str, RunState]
     seconds_left: float | None
 
     @property
-    def counts(self) -> dict[State, int]:
+    def counts(self) -> dict[RunState, int]:
         """How many runs stand where."""
         found = Counter(self.states.values())
-        return {state: found[state] for state in State}
+        return {state: found[state] for state in RunState}
 
 
 class Pace:
@@ -58,16 +58,16 @@ def _kind(spec: RunSpec) -> tuple[str, ...]:
     return (spec.network, spec.data, spec.method, spec.control, str(options), str(spec.batch_size))
 
 
-def standing(runs: Plan, store: Store) -> Standing:
+def study_status(runs: Plan, store: Store) -> StudyStatus:
     """The state of every run of a study; imports no torch and reads few records."""
     states = {key: store.state(key) for key in runs}
-    pace = learn_pace(runs, store, [key for key, state in states.items() if state is State.DONE])
+    pace = learn_pace(runs, store, [key for key, state in states.items() if state is RunState.DONE])
     left = []
     for key, state in states.items():
-        if state in (State.MISSING, State.RUNNING):
-            progress = store.progress(key) if state is State.RUNNING else None
+        if state in (RunState.MISSING, RunState.RUNNING):
+            progress = store.progress(key) if state is RunState.RUNNING else None
             left.append((runs[key], runs[key].epochs - (progress.epoch if progress else 0)))
-    return Standing(states, pace.total(left))
+    return StudyStatus(states, pace.total(left))
 
 
 def learn_pace(runs: Plan, store: Store, done: list[str]) -> Pace:

@@ -11,8 +11,8 @@ from tests.study.made import record, write_study
 from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 from creditscope.study.plan import plan
-from creditscope.study.state import Pace, duration, standing
-from creditscope.study.store import State, Store
+from creditscope.study.status import Pace, duration, study_status
+from creditscope.study.store import RunState, Store
 
 PROBE = """
 import sys
@@ -44,8 +44,8 @@ def test_a_study_half_done_has_half_its_time_left(tmp_path):
     store = Store(tmp_path)
     for key in list(runs)[:2]:
         store.commit(key, b"", record(runs[key]))
-    found = standing(runs, store)
-    assert found.counts == {State.DONE: 2, State.RUNNING: 0, State.FAILED: 0, State.MISSING: 2}
+    found = study_status(runs, store)
+    assert found.counts == {RunState.DONE: 2, RunState.RUNNING: 0, RunState.FAILED: 0, RunState.MISSING: 2}
     assert found.seconds_left == 4.0
 
 
