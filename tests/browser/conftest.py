@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.report.made_runs import audited, row, run
 
-from creditscope.report.html_study import write_study
-from creditscope.report.joined import joined
+from creditscope.report.html.study import write_study
+from creditscope.report.study_views import joined
 
 FLAGS = [
     "--headless",

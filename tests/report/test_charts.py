@@ -12,24 +12,24 @@ from tests.report.made_runs import CREDIT, audited, run
 
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
-from creditscope.report.charts import Figure, figures
-from creditscope.report.charts_data import MOST_POINTS, curves, layered
-from creditscope.report.charts_margin import Decision
-from creditscope.report.charts_scene import Scene
-from creditscope.report.charts_theme import DARK, LIGHT, PAGE, PAPER, SHAPES
-from creditscope.report.exhibits import from_report, from_runs
-from creditscope.report.html import html
+from creditscope.report.charts.figures import ChartFigure, figures
+from creditscope.report.charts.inputs import ChartInputs
+from creditscope.report.charts.margins import Decision
+from creditscope.report.charts.rows import MOST_POINTS, curves, layered
+from creditscope.report.charts.theme import DARK, LIGHT, PAGE, PAPER, SHAPES
+from creditscope.report.html.audit import html
+from creditscope.report.views import from_report, from_runs
 from creditscope.verdict import Measurement, Missing
 
 EVERY = ["stream", "growth", "gradient", "margin", "gamma", "rho", "nudge", "accuracy_curve", "d1_curve", "d2_curve"]
 
 
-def drawn(*shown: Report | RunRecord, **more: object) -> dict[str, Figure]:
-    exhibits = [from_report(item) if isinstance(item, Report) else from_runs([item])[0] for item in shown]
-    return {figure.name: figure for figure in figures(Scene(exhibits, **more), PAGE)}
+def drawn(*shown: Report | RunRecord, **more: object) -> dict[str, ChartFigure]:
+    views = [from_report(item) if isinstance(item, Report) else from_runs([item])[0] for item in shown]
+    return {figure.name: figure for figure in figures(ChartInputs(views, **more), PAGE)}
 
 
-def points(figure: Figure, name: str = "points") -> list[dict]:
+def points(figure: ChartFigure, name: str = "points") -> list[dict]:
     return figure.spec["datasets"].get(name, [])
 
 
@@ -44,7 +44,7 @@ def test_a_run_with_credit_and_history_has_every_chart_and_a_bare_report_has_wha
 def test_every_chart_is_valid_vega_lite(style):
     decisions = [Decision("dfa", "accuracy", 0, 3), Decision("dfa", "all", 3, 3)]
     shown = from_runs([run("dfa"), run("bp", healthy=True)][: 1 if style is PAGE else 2])
-    found = figures(Scene(shown, decisions=decisions), style)
+    found = figures(ChartInputs(shown, decisions=decisions), style)
     assert [figure.name for figure in found] == [*EVERY, "decisions"]
     for figure in found:
         alt.TopLevelLayerSpec.validate(figure.spec)  # Altair's own check, which rendering leaves out
@@ -176,9 +176,9 @@ def luminance(colour: str) -> float:
 
 
 def test_very_many_epochs_are_thinned_and_the_last_one_stays():
-    exhibits = from_runs([run("dfa", seed, epochs=300, healthy=True) for seed in range(20)])
-    rows = curves(exhibits, "accuracy")
-    assert len(rows) <= MOST_POINTS + 2 * len(exhibits)
+    views = from_runs([run("dfa", seed, epochs=300, healthy=True) for seed in range(20)])
+    rows = curves(views, "accuracy")
+    assert len(rows) <= MOST_POINTS + 2 * len(views)
     assert {row["epoch"] for row in rows} >= {1, 300}
 
 

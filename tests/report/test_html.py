@@ -16,12 +16,12 @@ from tests.report.made_runs import audited, row, run
 
 from creditscope.errors import BadFile
 from creditscope.records.report import Report
-from creditscope.report.exhibits import Exhibit, from_runs, gather
-from creditscope.report.html import html, page
-from creditscope.report.html_page import as_json, code, library
-from creditscope.report.html_study import write_study
-from creditscope.report.html_view import Cell, Sheet
-from creditscope.report.joined import joined
+from creditscope.report.html.audit import html, page
+from creditscope.report.html.page import as_json, code, library
+from creditscope.report.html.study import write_study
+from creditscope.report.html.tables import Cell, PageTable
+from creditscope.report.study_views import joined
+from creditscope.report.views import AuditView, from_runs, gather
 from creditscope.verdict import Missing
 
 HOSTILE = "<script>alert(1)</script>"
@@ -138,7 +138,7 @@ def test_a_run_that_was_never_audited_shows_its_curves_and_judges_nothing():
 def test_the_pages_of_a_study_share_one_chart_library_and_link_to_every_run(tmp_path):
     records = [run("dfa", 1, key="a1"), run("dfa", 2, key="a2"), run("bp", 1, healthy=True, key="b1")]
     rows = [row("dfa", records[:2]), row("bp", records[2:])]
-    sheet = Sheet(
+    sheet = PageTable(
         "published", "Against the published figures", "", ("method", "ours"), ((Cell("dfa"), Cell("1", 1.0)),)
     )
     shown = joined({record.key: record for record in records}, rows)
@@ -169,7 +169,7 @@ def test_a_run_in_a_study_is_judged_beside_its_twin():
 
 
 def test_a_key_that_is_no_plain_word_is_not_trusted_with_a_path(tmp_path):
-    evil = Exhibit("dfa", "dfa", key="../../outside", report=audited())
+    evil = AuditView("dfa", "dfa", key="../../outside", report=audited())
     write_study(tmp_path / "pages", [evil], title="A study")
     assert [path.name for path in (tmp_path / "pages" / "runs").iterdir()] == ["report-1.html"]
     assert not (tmp_path / "outside.html").exists()

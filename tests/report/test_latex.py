@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.made_runs import audited, run
 
-from creditscope.report.exhibits import from_runs
-from creditscope.report.latex import document, latex, standalone
-from creditscope.report.latex_text import MATHS, PLAIN, SPECIAL, escaped
+from creditscope.report.latex.document import document, latex, standalone
+from creditscope.report.latex.escaping import MATHS, PLAIN, SPECIAL, escaped
+from creditscope.report.views import from_runs
 
 SPECIALS = r"100 % of $x_1^2$ & #3 {a}\b ~ -- | <i> `code` 'q' \"q\" 中文 é ½‖Γ"
 needs_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed: make system")

@@ -8,11 +8,11 @@ import pytest
 from tests.report.made import HEALTHY, report
 from tests.report.made_runs import audited, run
 
-from creditscope.report.claim import claim
-from creditscope.report.exhibits import from_report, from_runs
-from creditscope.report.form import UNKNOWN, form
-from creditscope.report.form_entries import entry
+from creditscope.report.claim_card import claim_card
+from creditscope.report.form.entries import entry
+from creditscope.report.form.reporting_form import UNKNOWN, form
 from creditscope.report.markdown import document, escaped, markdown
+from creditscope.report.views import from_report, from_runs
 from creditscope.verdict import Measurement, Missing
 
 
@@ -29,7 +29,7 @@ def test_hostile_names_and_notes_stay_in_their_cells():
 
 
 def test_the_card_is_one_line_that_sets_the_claim_against_the_audit():
-    card = claim(audited())
+    card = claim_card(audited())
     assert card.claimed == "accuracy 27.0 %, Γ 0.170"
     assert card.audited == (
         "FAIL(D1+D2+D3): scale stability 7,000 (D1 fires > 50); reference validity 2.0e-10 (D2 fires < 1e-07); "
@@ -40,9 +40,9 @@ def test_the_card_is_one_line_that_sets_the_claim_against_the_audit():
 
 def test_the_card_names_only_what_the_verdict_rests_on():
     alone = report(HEALTHY | {"D1": Measurement(90.0, (90.0, 1.0)), "D3": Measurement(-1.0)})
-    assert claim(alone).audited == "FAIL(D3): 1.00 pp below its frozen control"
-    assert claim(report()).audited == "PASS: 18.0 pp above its frozen control"
-    assert claim(report(HEALTHY | {"D3": Missing("none")})).audited == "INCONCLUSIVE(D3): D3 skipped"
+    assert claim_card(alone).audited == "FAIL(D3): 1.00 pp below its frozen control"
+    assert claim_card(report()).audited == "PASS: 18.0 pp above its frozen control"
+    assert claim_card(report(HEALTHY | {"D3": Missing("none")})).audited == "INCONCLUSIVE(D3): D3 skipped"
 
 
 def test_the_form_of_a_run_is_filled_from_its_record():

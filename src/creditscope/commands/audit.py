@@ -157,8 +157,8 @@ def write(report: Report, weights: Path, html: Path | None, latex: str | None, m
     if html is None and latex is None and markdown is None:
         return 0
     from creditscope.commands.report import write_texts
-    from creditscope.report.exhibits import from_report, from_runs
-    from creditscope.report.html import write_page
+    from creditscope.report.html.audit import write_page
+    from creditscope.report.views import from_report, from_runs
 
     shown = from_report(report)
     if weights.is_dir():

@@ -14,8 +14,8 @@ from creditscope.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from creditscope.report.charts_margin import Decision
-    from creditscope.report.exhibits import Exhibit
+    from creditscope.report.charts.margins import Decision
+    from creditscope.report.views import AuditView
     from creditscope.study.plan import Plan
     from creditscope.study.store import Store
     from creditscope.study.tables import AuditRow
@@ -47,16 +47,16 @@ def report(
 
     Example: `creditscope report runs/dfa --html dfa.html --latex dfa.tex`
     """
-    from creditscope.report.exhibits import gather
+    from creditscope.report.views import gather
 
     shown = gather(source)
     if html is not None:
         say(f"wrote {_pages(shown, html, source)}")
     if figures is not None:
-        from creditscope.report.charts_scene import Scene
-        from creditscope.report.figures import write_figures
+        from creditscope.report.charts.figures import write_figures
+        from creditscope.report.charts.inputs import ChartInputs
 
-        for path in write_figures(Scene(shown), figures, format):
+        for path in write_figures(ChartInputs(shown), figures, format):
             say(f"wrote {path}")
     write_texts(shown, latex, markdown)
     if all(given is None for given in (html, figures, latex, markdown)):
@@ -64,10 +64,10 @@ def report(
     return 0
 
 
-def _pages(shown: Sequence[Exhibit], path: Path, source: Path) -> Path:
-    """One page for one exhibit, unless a folder was asked for; a folder of pages for several."""
+def _pages(shown: Sequence[AuditView], path: Path, source: Path) -> Path:
+    """One page for one view, unless a folder was asked for; a folder of pages for several."""
     if len(shown) == 1 and not path.is_dir() and path.suffix.lower() in (".html", ".htm"):
-        from creditscope.report.html import write_page
+        from creditscope.report.html.audit import write_page
 
         return write_page(shown[0], words.writable(path))
     if path.suffix.lower() in (".html", ".htm"):
@@ -75,29 +75,29 @@ def _pages(shown: Sequence[Exhibit], path: Path, source: Path) -> Path:
             f"{source} holds {len(shown)} audits, {path} is one file.\n"
             "Each audit has a page of its own. Give a folder: --html pages."
         )
-    from creditscope.report.html_study import write_study
+    from creditscope.report.html.study import write_study
 
     return write_study(path, shown, title=source.resolve().name)
 
 
-def write_texts(shown: Sequence[Exhibit], latex: str | None, markdown: str | None) -> None:
-    """LaTeX and Markdown of every exhibit, into files or, for -, to standard output."""
+def write_texts(shown: Sequence[AuditView], latex: str | None, markdown: str | None) -> None:
+    """LaTeX and Markdown of every view, into files or, for -, to standard output."""
     from creditscope.files import write_text
-    from creditscope.report.latex import document as as_latex
+    from creditscope.report.latex.document import document as as_latex
     from creditscope.report.markdown import document as as_markdown
 
     for target, document in ((latex, as_latex), (markdown, as_markdown)):
         if target is None:
             continue
-        text = "\n".join(document(exhibit) for exhibit in shown)
+        text = "\n".join(document(view) for view in shown)
         say(text.rstrip("\n") if target == "-" else f"wrote {write_text(target, text)}")
 
 
-def _texts(shown: Sequence[Exhibit]) -> None:
+def _texts(shown: Sequence[AuditView]) -> None:
     from creditscope.report.text import page
 
-    for exhibit in shown:
-        told = f"{exhibit.title}: not audited" if exhibit.report is None else page(exhibit.report, width(), coloured())
+    for view in shown:
+        told = f"{view.title}: not audited" if view.report is None else page(view.report, width(), coloured())
         say(told if len(shown) == 1 else f"{told}\n")
 
 
@@ -111,8 +111,8 @@ def study_pages(
     decisions: Sequence[Decision] = (),
 ) -> Path:
     """The pages of a study: every finished run, judged beside its twin."""
-    from creditscope.report.html_study import write_study
-    from creditscope.report.joined import joined
+    from creditscope.report.html.study import write_study
+    from creditscope.report.study_views import joined
 
     records = {key: store.record(key) for key in runs if store.record_path(key) is not None}
     finished = [row for row in rows if row.seeds]

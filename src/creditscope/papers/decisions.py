@@ -6,7 +6,7 @@ from creditscope.papers.book import Book
 from creditscope.papers.experiments.decision_utility import seed_by_seed
 from creditscope.papers.experiments.main_audit import METHODS
 from creditscope.papers.strategies import STRATEGIES
-from creditscope.report.charts_margin import Decision
+from creditscope.report.charts.margins import Decision
 
 
 def decisions(book: Book) -> list[Decision]:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from creditscope import __version__
 from creditscope.errors import InvalidInput
 from creditscope.partial.fields import checked_roles, number, share
-from creditscope.partial.logs import Log, Row, parse_log, with_embedding
-from creditscope.partial.readings import Reading, State, depth, drift, finite, reference, scale
+from creditscope.partial.logs import Log, LogRow, parse_log, with_embedding
+from creditscope.partial.readings import Coverage, Reading, depth, drift, finite, reference, scale
 from creditscope.records.record import Record
 from creditscope.verdict import Status, Verdict, judge, profile
 
@@ -112,7 +112,7 @@ def partial_audit(
 
 def _seed(log: Log, baseline: float | None, h0: float | None, known: _Known) -> SeedAudit:
     """One log: the last row is the trained network, the others say when something fired first."""
-    by_row: dict[str, Callable[[Row], Reading]] = {
+    by_row: dict[str, Callable[[LogRow], Reading]] = {
         "D0": finite,
         "D1": lambda row: scale(row.hidden, known.blocks),
         "D2": lambda row: reference(row.gradient, known.blocks, known.batch_size),
@@ -136,7 +136,7 @@ def _seed(log: Log, baseline: float | None, h0: float | None, known: _Known) -> 
     )
 
 
-def _history(rows: Sequence[Row], read: Callable[[Row], Reading]) -> Reading:
+def _history(rows: Sequence[LogRow], read: Callable[[LogRow], Reading]) -> Reading:
     """The reading of the last row, with the first row that fired."""
     found = [read(row) for row in rows]
     fired = [row.label for row, reading in zip(rows, found, strict=True) if reading.finding.status is Status.FIRES]
@@ -163,15 +163,15 @@ def _over_seeds(found: Sequence[Reading]) -> Reading:
     if len({(reading.state, reading.at_least, reading.layer) for reading in found}) > 1:
         finding = replace(finding, measurement=None)
     states = {reading.state for reading in found}
-    weakest = max(states, key=list(State).index)
+    weakest = max(states, key=list(Coverage).index)
     notes = dict.fromkeys(reading.finding.note for reading in found)
     fires = sum(reading.finding.status is Status.FIRES for reading in found)
-    told = sum(reading.state is not State.MISSING for reading in found)
+    told = sum(reading.state is not Coverage.MISSING for reading in found)
     count = f"fires on {fires} of {len(found)} seeds" + (f", known on {told}" if told < len(found) else "")
     own = next(iter(notes)) if len(notes) == 1 else ""
     note = "; ".join(part for part in (own, count if fires or not own else "") if part)
     return Reading(
-        state=State.OPEN if weakest is State.MISSING and len(states) > 1 else weakest,
+        state=Coverage.OPEN if weakest is Coverage.MISSING and len(states) > 1 else weakest,
         finding=replace(finding, note=note),
         at_least=any(reading.at_least for reading in found),
         layer=next((reading.layer for reading in found if reading.layer is not None), None),

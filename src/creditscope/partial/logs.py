@@ -30,7 +30,7 @@ Norms = dict[int, float]  # by layer
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LogRow:
     """The norms of one row; `elsewhere` are the other keys whose number is not finite, `null` the norms without one."""
 
     label: str
@@ -46,7 +46,7 @@ class Log:
 
     name: str
     accuracy: float
-    rows: tuple[Row, ...]
+    rows: tuple[LogRow, ...]
     blocks: int | None
 
 
@@ -88,7 +88,7 @@ def parse_log(name: str, content: Any, fields: Mapping[str, str], blocks: int | 
         where = f"{name}, row {index + 1}"
         hidden, gradient = (_placed(_norms(kind, row, names, where), kind, depth, where) for kind in "hg")
         null = tuple(path for path in names.values() if look_up(row, path) is None)
-        parsed.append(Row(_label(row, index, fields), hidden, gradient, tuple(_elsewhere(row, names)), null))
+        parsed.append(LogRow(_label(row, index, fields), hidden, gradient, tuple(_elsewhere(row, names)), null))
     log = Log(name, accuracy, tuple(parsed), depth)
     constant = look_up(content, names.get("h_0", "h_0_norm"))
     inside = any(0 in row.hidden for row in log.rows)

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from creditscope.partial.readings import Reading, State
+from creditscope.partial.readings import Coverage, Reading
 from creditscope.report.numbers import accuracy, distance, interval, limit, value
 from creditscope.report.text import NARROWEST, OUTCOME_STYLES, STYLES, Paint
 from creditscope.verdict import PROFILES, Status
@@ -15,7 +15,7 @@ from creditscope.verdict import PROFILES, Status
 if TYPE_CHECKING:
     from creditscope.partial.auditing import PartialAudit, SeedAudit
 
-STATE_STYLES = {State.OPEN: "yellow", State.MISSING: "dim"}
+STATE_STYLES = {Coverage.OPEN: "yellow", Coverage.MISSING: "dim"}
 GAP = 2
 KEPT_NAME, SHORTEST_NAME = 24, 8  # letters of a log's name; the fewer only where nothing else fits
 
@@ -115,7 +115,7 @@ def _columns(codes: Sequence[str], rows: Sequence[list[list[str]]]) -> Iterator[
 
 
 def _cells(readings: Sequence[Reading], *, stacked: bool) -> list[list[str]]:
-    """State with status, and the number below; stacked, all three below each other."""
+    """Coverage with status, and the number below; stacked, all three below each other."""
     numbers = [_number(reading) for reading in readings]
     if not stacked:
         return [[_state(reading) for reading in readings], numbers]
@@ -135,7 +135,7 @@ def _style(reading: Reading) -> str:
 
 def _state(reading: Reading) -> str:
     """The state, and what the diagnostic says where it says anything: 'exact FIRES', 'bounded pass', 'open'."""
-    if reading.state in (State.OPEN, State.MISSING):
+    if reading.state in (Coverage.OPEN, Coverage.MISSING):
         return str(reading.state)
     fires = reading.finding.status is Status.FIRES
     return f"{reading.state} {'FIRES' if fires else reading.finding.status}"
@@ -171,7 +171,7 @@ def _diagnostic(audit: PartialAudit, code: str, width: int, paint: Paint) -> Ite
         )
     )
     yield line
-    ahead = distance(reading.finding) if reading.state is State.EXACT else ""
+    ahead = distance(reading.finding) if reading.state is Coverage.EXACT else ""
     advisory = "" if code in PROFILES[audit.protocol].codes else "advisory"
     notes = (ahead, interval(reading.finding), reading.finding.note, _first(audit.seeds, code), advisory)
     for note in _wrapped("; ".join(note for note in notes if note), width - 4):

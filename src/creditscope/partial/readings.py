@@ -13,7 +13,7 @@ from creditscope.diagnostics import diagnostics, examine
 from creditscope.diagnostics.depth import from_accuracies
 from creditscope.diagnostics.reference import PUBLISHED_BATCH
 from creditscope.partial.fields import LAST
-from creditscope.partial.logs import Norms, Row
+from creditscope.partial.logs import LogRow, Norms
 from creditscope.records.record import Record
 from creditscope.verdict import Finding, Measurement, Missing, Status
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WEIGHTS = "Audit the weights with `creditscope audit`"
 
 
-class State(StrEnum):
+class Coverage(StrEnum):
     """How much of a diagnostic a log holds."""
 
     EXACT = "exact"  # its own number
@@ -41,7 +41,7 @@ class Reading(Record):
     first     the first row that fired, of a log with several
     """
 
-    state: State
+    state: Coverage
     finding: Finding
     at_least: bool = False
     layer: int | None = None
@@ -49,14 +49,14 @@ class Reading(Record):
     first: str = ""
 
 
-def finite(row: Row) -> Reading:
+def finite(row: LogRow) -> Reading:
     """D0 fires where a logged norm is not finite, and stays open otherwise."""
     kinds = (("‖h_{}‖", row.hidden), ("‖g_{}‖", row.gradient))
     named = [(name.format(_index(layer)), size) for name, norms in kinds for layer, size in norms.items()]
     bad = [name for name, size in named if not math.isfinite(size)]
     if bad:
         found = Measurement(float(len(bad)), note=f"in the log: {', '.join(bad)}")
-        return Reading(state=State.BOUNDED, finding=_finding("D0", found), at_least=True)
+        return Reading(state=Coverage.BOUNDED, finding=_finding("D0", found), at_least=True)
     said = "the norms of the last row are finite" if named else "the last row holds no norm"
     reason = f"{said}; single samples, logits and weights are in no log"
     if row.null:
@@ -64,7 +64,7 @@ def finite(row: Row) -> Reading:
     if row.elsewhere:
         reason += f". Not finite, but neither state nor gradient: {', '.join(row.elsewhere)}"
     return Reading(
-        state=State.OPEN, finding=_finding("D0", Missing(reason)), needed=f"{WEIGHTS}: it looks at every number."
+        state=Coverage.OPEN, finding=_finding("D0", Missing(reason)), needed=f"{WEIGHTS}: it looks at every number."
     )
 
 
@@ -77,24 +77,24 @@ def scale(norms: Norms, blocks: int | None) -> Reading:
     known = dict(sorted((layer, size) for layer, size in norms.items() if layer != LAST))
     complete = blocks is not None and list(known) == list(range(blocks + 1))
     if len(known) < 2:
-        state = State.OPEN if norms else State.MISSING
+        state = Coverage.OPEN if norms else Coverage.MISSING
         return Reading(state=state, finding=_finding("D1", Missing(_too_few(norms))), needed=_for_scale(norms, blocks))
     growths = [_root(known[j], known[i], j - i) for i, j in pairwise(known)]
     worst = max(range(len(growths)), key=lambda index: math.inf if math.isnan(growths[index]) else growths[index])
     first, last = list(pairwise(known))[worst]
     if complete:
         found = Measurement(growths[worst], tuple(growths), note=f"largest across block {first}, h_{first} to h_{last}")
-        return Reading(state=State.EXACT, finding=_finding("D1", found))
+        return Reading(state=Coverage.EXACT, finding=_finding("D1", found))
     across = f"blocks {first} to {last - 1}" if last - first > 1 else f"block {first}"
     note = f"at least this: geometric mean across {across}, (‖h_{last}‖/‖h_{first}‖)^(1/{last - first})"
     if math.isnan(growths[worst]):
         note = f"undefined across {across}: ‖h_{first}‖ = {known[first]:g}, ‖h_{last}‖ = {known[last]:g}"
     bound = Measurement(growths[worst], note=note)
     if math.isfinite(bound.value) and diagnostics["D1"].limit.past(bound.value):
-        return Reading(state=State.BOUNDED, finding=_finding("D1", bound), at_least=True)
+        return Reading(state=Coverage.BOUNDED, finding=_finding("D1", bound), at_least=True)
     why = note if math.isnan(bound.value) else f"{note}; a single block may grow more"
     open_ = _finding("D1", Missing(why, replace(bound, note=why)))
-    return Reading(state=State.OPEN, finding=open_, at_least=True, needed=_for_scale(norms, blocks))
+    return Reading(state=Coverage.OPEN, finding=open_, at_least=True, needed=_for_scale(norms, blocks))
 
 
 def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Reading:
@@ -107,7 +107,7 @@ def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Readi
             "the last row holds no norm of a gradient",
             f"Log the median ‖g_L‖, at the deepest state. {_for_batch(batch_size)}",
         )
-        return Reading(state=State.MISSING, finding=_finding("D2", Missing(reason)), needed=wanted.strip())
+        return Reading(state=Coverage.MISSING, finding=_finding("D2", Missing(reason)), needed=wanted.strip())
     deepest = LAST if LAST in norms else blocks
     exact = deepest is not None and deepest in norms
     layer = deepest if exact and deepest is not None else max(norms)
@@ -119,7 +119,7 @@ def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Readi
         place = "nothing says whether it is at the deepest state" if blocks is None else "not at the deepest state"
         why = f"only a hint, {place}: {note}"
         return Reading(
-            state=State.OPEN,
+            state=Coverage.OPEN,
             finding=_finding("D2", Missing(why, Measurement(value, note=why))),
             at_least=batch_size is None,
             layer=layer,
@@ -135,12 +135,12 @@ def _deepest(found: Measurement, batch_size: int | None) -> Reading:
     if batch_size is not None:
         note = found.note + ("; no ‖e‖ in the log, so that nothing tells collapsed from fitted" if past else "")
         finding = _finding("D2", replace(found, note=note))
-        return Reading(state=State.EXACT, finding=finding, needed=cause if past else "")
+        return Reading(state=Coverage.EXACT, finding=finding, needed=cause if past else "")
     if math.isfinite(found.value) and not past:
-        return Reading(state=State.BOUNDED, finding=_finding("D2", found), at_least=True)
+        return Reading(state=Coverage.BOUNDED, finding=_finding("D2", found), at_least=True)
     why = f"{found.note}; it moves with the batch size N, which is not known"
     open_ = _finding("D2", Missing(why, replace(found, note=why)))
-    return Reading(state=State.OPEN, finding=open_, at_least=True, needed=_for_batch(None))
+    return Reading(state=Coverage.OPEN, finding=open_, at_least=True, needed=_for_batch(None))
 
 
 def depth(trained: tuple[float, ...], control: tuple[float, ...] | None, images: int | None) -> Reading:
@@ -148,15 +148,15 @@ def depth(trained: tuple[float, ...], control: tuple[float, ...] | None, images:
     finding = from_accuracies(trained, control, images)
     if control is None:
         wanted = "Give --baseline, the accuracy of the same run with frozen blocks, one per seed."
-        return Reading(state=State.MISSING, finding=finding, needed=wanted)
+        return Reading(state=Coverage.MISSING, finding=finding, needed=wanted)
     wanted = _for_depth(trained, control, finding) if finding.status is Status.UNDECIDED else ""
-    return Reading(state=State.EXACT, finding=finding, needed=wanted)
+    return Reading(state=Coverage.EXACT, finding=finding, needed=wanted)
 
 
 def drift() -> Reading:
     """D4 compares directions, and a norm has none."""
     finding = _finding("D4", Missing("it compares directions of gradients, and a log has their norms only"))
-    return Reading(state=State.MISSING, finding=finding, needed=f"{WEIGHTS}.")
+    return Reading(state=Coverage.MISSING, finding=finding, needed=f"{WEIGHTS}.")
 
 
 def _finding(code: str, answer: Measurement | Missing) -> Finding:

@@ -77,13 +77,13 @@ class Report(Record):
 
     def to_html(self, path: Path | str) -> Path:
         """Write the report as one page that needs no network; its path."""
-        from creditscope.report.html import html
+        from creditscope.report.html.audit import html
 
         return write_text(path, html(self))
 
     def to_latex(self, path: Path | str | None = None) -> str:
         """Booktabs tables and the reporting form; written to `path` too if one is given."""
-        from creditscope.report.latex import latex
+        from creditscope.report.latex.document import latex
 
         text = latex(self)
         if path is not None:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from creditscope.records.report import Report
-from creditscope.report.claim import claim
-from creditscope.report.exhibits import Exhibit, from_report
-from creditscope.report.form import form
+from creditscope.report.claim_card import claim_card
+from creditscope.report.form.reporting_form import form
 from creditscope.report.layers import Column, columns
 from creditscope.report.numbers import distance, interval, limit, number, value
 from creditscope.report.reading import advisory, not_meant, remedies
+from creditscope.report.views import AuditView, from_report
 from creditscope.verdict import Finding
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
@@ -28,7 +28,7 @@ def markdown(report: Report) -> str:
     return document(from_report(report))
 
 
-def document(shown: Exhibit) -> str:
+def document(shown: AuditView) -> str:
     """An audit, with what its run knows besides."""
     report = shown.report
     filled = form(shown)
@@ -53,7 +53,7 @@ def document(shown: Exhibit) -> str:
 
 def card(report: Report) -> str:
     """The claim card: one line."""
-    said = claim(report)
+    said = claim_card(report)
     mark = MARKS[report.verdict.outcome]
     return (
         f"> {mark} **{escaped(said.name)}** · claimed: {escaped(said.claimed)} · audited: **{escaped(said.audited)}**"

@@ -9,7 +9,7 @@ from creditscope.papers.book import Book
 from creditscope.papers.experiments import experiment
 from creditscope.papers.quantities import Quantity
 from creditscope.papers.sheet import Line, computed, twins
-from creditscope.partial import PartialAudit, State, log_of
+from creditscope.partial import Coverage, PartialAudit, log_of
 from creditscope.partial import partial_audit as audit_logs
 from creditscope.study.tables import AuditRow
 from creditscope.verdict import Status
@@ -74,5 +74,5 @@ def contradicted(found: PartialAudit, row: AuditRow) -> Iterator[bool]:
     for partial, seed in zip(found.seeds, row.seeds, strict=True):
         for code in CODES:
             reading = partial.readings[code]
-            if reading.state in (State.EXACT, State.BOUNDED) and code in seed.findings:
+            if reading.state in (Coverage.EXACT, Coverage.BOUNDED) and code in seed.findings:
                 yield seed.findings[code].status is opposite.get(reading.finding.status)

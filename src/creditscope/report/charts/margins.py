@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from creditscope.report.charts_data import Row, drawable, measurement, row
-from creditscope.report.exhibits import Exhibit
+from creditscope.report.charts.rows import Row, drawable, measurement, row
 from creditscope.report.numbers import number
+from creditscope.report.views import AuditView
 from creditscope.verdict import Measurement
 
 
@@ -21,10 +21,10 @@ class Decision:
     runs: int
 
 
-def margin_rows(exhibits: Sequence[Exhibit], joined: Mapping[str, Measurement]) -> list[Row]:
+def margin_rows(views: Sequence[AuditView], joined: Mapping[str, Measurement]) -> list[Row]:
     """A row per seed, then one per method over all its seeds; each in a slot of its own."""
     rows: list[Row] = []
-    for shown in exhibits:
+    for shown in views:
         found = measurement(shown, "D3")
         if found is None:
             continue
@@ -32,20 +32,20 @@ def margin_rows(exhibits: Sequence[Exhibit], joined: Mapping[str, Measurement]) 
         rows += [_row(shown, Measurement(margin), _seed(shown, index)) for index, margin in enumerate(seeds)]
         rows.append(_row(shown, found, "all seeds" if seeds else _seed(shown, 0)))
     for label, found in joined.items():
-        rows.append(_row(Exhibit(label, "all seeds"), found, "all seeds"))
+        rows.append(_row(AuditView(label, "all seeds"), found, "all seeds"))
     slots: dict[str, int] = {}
     for line in rows:
         line["slot"] = slots[line["series"]] = slots.get(line["series"], -1) + 1
     return [line for line in rows if line["value"] is not None]
 
 
-def _seed(shown: Exhibit, index: int) -> str:
+def _seed(shown: AuditView, index: int) -> str:
     seeds = shown.report.provenance.seeds if shown.report is not None else ()
     seed = seeds[index] if index < len(seeds) else shown.seed
     return f"seed {seed}" if seed is not None else "this network" if index == 0 else f"seed no. {index + 1}"
 
 
-def _row(shown: Exhibit, found: Measurement, kind: str) -> Row:
+def _row(shown: AuditView, found: Measurement, kind: str) -> Row:
     low, high = found.interval or (None, None)
     words = f"{number(low)} to {number(high)}" if found.interval is not None else "none"
     ends = {"low": drawable(low), "high": drawable(high), "interval": words}

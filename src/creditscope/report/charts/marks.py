@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 from altair.utils.schemapi import debug_mode
 
-from creditscope.report.charts_theme import SHAPES, Style
+from creditscope.report.charts.theme import SHAPES, Style
 
 Names = tuple[str, ...]
 Definition = Callable[[Style, Names], alt.LayerChart]

@@ -6,18 +6,18 @@ from pathlib import Path
 
 from creditscope.files import write_text
 from creditscope.records.report import Report
-from creditscope.report.charts import figures
-from creditscope.report.charts_scene import Scene
-from creditscope.report.charts_theme import PAGE
-from creditscope.report.claim import claim
-from creditscope.report.exhibits import Exhibit, from_report
-from creditscope.report.form import form
-from creditscope.report.html_page import Place, download, render
-from creditscope.report.html_view import OUTCOMES, facts, finding_views, layer_sheet, measure_sheet
-from creditscope.report.latex import document as latex_document
+from creditscope.report.charts.figures import figures
+from creditscope.report.charts.inputs import ChartInputs
+from creditscope.report.charts.theme import PAGE
+from creditscope.report.claim_card import claim_card
+from creditscope.report.form.reporting_form import form
+from creditscope.report.html.page import Place, download, render
+from creditscope.report.html.tables import OUTCOMES, facts, finding_views, layer_sheet, measure_sheet
+from creditscope.report.latex.document import document as latex_document
 from creditscope.report.layers import collapsed
 from creditscope.report.markdown import document as markdown_document
 from creditscope.report.reading import left_open, not_meant, remedies
+from creditscope.report.views import AuditView, from_report
 
 ALONE = Place()
 
@@ -27,15 +27,15 @@ def html(report: Report) -> str:
     return page(from_report(report))
 
 
-def write_page(shown: Exhibit, path: Path | str, place: Place = ALONE) -> Path:
-    """Write the page of one exhibit, whole."""
+def write_page(shown: AuditView, path: Path | str, place: Place = ALONE) -> Path:
+    """Write the page of one view, whole."""
     return write_text(path, page(shown, place))
 
 
-def page(shown: Exhibit, place: Place = ALONE) -> str:
+def page(shown: AuditView, place: Place = ALONE) -> str:
     """The page of an audit, a run, or both."""
     report = shown.report
-    scene = Scene([shown])
+    inputs = ChartInputs([shown])
     record = shown.run if shown.run is not None else report
     audited = {} if report is None else _audited(report)
     return render(
@@ -43,8 +43,8 @@ def page(shown: Exhibit, place: Place = ALONE) -> str:
         place,
         shown=shown,
         report=report,
-        figures=figures(scene, PAGE),
-        names=scene.names,
+        figures=figures(inputs, PAGE),
+        names=inputs.names,
         facts=list(facts(shown)),
         form=form(shown),
         latex=latex_document(shown),
@@ -61,7 +61,7 @@ def _audited(report: Report) -> dict[str, object]:
     return {
         "icon": icon,
         "tone": tone,
-        "claim": claim(report),
+        "claim": claim_card(report),
         "findings": finding_views(report),
         "remedies": remedies(report),
         "unsaid": not_meant(report),

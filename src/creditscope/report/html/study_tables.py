@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from creditscope.report.exhibits import Exhibit
-from creditscope.report.html_view import ICONS, OUTCOMES, TONES, Cell, Sheet, verdict_cell
-from creditscope.report.joined import Accuracies, MethodRow
+from creditscope.report.html.tables import ICONS, OUTCOMES, TONES, Cell, PageTable, verdict_cell
 from creditscope.report.layers import collapsed
 from creditscope.report.numbers import ABSENT, accuracy, number, value
 from creditscope.report.reading import advisory
+from creditscope.report.study_views import Accuracies, JudgedMethod
+from creditscope.report.views import AuditView
 from creditscope.verdict import Finding, Verdict
 
 NOTHING = Cell(ABSENT)
 
 
-def method_sheet(rows: Sequence[MethodRow], links: Mapping[str, str], judged: Sequence[str]) -> Sheet:
+def method_sheet(rows: Sequence[JudgedMethod], links: Mapping[str, str], judged: Sequence[str]) -> PageTable:
     """One line per method: the verdict over all seeds, accuracies, and every number.
 
     judged   the codes that can fail a network; any other one that fires is not shown as a failure
@@ -31,23 +31,21 @@ def method_sheet(rows: Sequence[MethodRow], links: Mapping[str, str], judged: Se
         lines.append((name, _verdict(row.verdict), _accuracy(row.accuracy), _accuracy(row.control), *numbers))
     heads = ("method", "verdict", "accuracy", "frozen control", *codes)
     caption = "Every method over its seeds: medians, ▲ where a diagnostic fires; D3 with its 95 % interval."
-    return Sheet("methods", "Methods", caption, heads, tuple(lines))
+    return PageTable("methods", "Methods", caption, heads, tuple(lines))
 
 
-def run_sheet(exhibits: Sequence[Exhibit], links: Sequence[str]) -> Sheet:
+def run_sheet(views: Sequence[AuditView], links: Sequence[str]) -> PageTable:
     """One line per run; its name opens the page of the run."""
-    codes = sorted({code for shown in exhibits if shown.report is not None for code in shown.report.findings})
-    lines = tuple(
-        (Cell(shown.label, link=link), *_run(shown, codes)) for shown, link in zip(exhibits, links, strict=True)
-    )
+    codes = sorted({code for shown in views if shown.report is not None for code in shown.report.findings})
+    lines = tuple((Cell(shown.label, link=link), *_run(shown, codes)) for shown, link in zip(views, links, strict=True))
     heads = ("run", "seed", "verdict", "accuracy", "frozen control", *codes, "Γ layer 0", "Γ deep", "key")
     caption = (
         "Every run; a heading sorts by its column, a name opens the run's own page. ▲ fires, ◐ undecided, – skipped."
     )
-    return Sheet("runs", "Runs", caption, heads, lines)
+    return PageTable("runs", "Runs", caption, heads, lines)
 
 
-def _run(shown: Exhibit, codes: Sequence[str]) -> list[Cell]:
+def _run(shown: AuditView, codes: Sequence[str]) -> list[Cell]:
     report = shown.report
     seed = NOTHING if shown.seed is None else Cell(str(shown.seed), shown.seed)
     own = shown.run.accuracy if shown.run is not None else None
@@ -59,7 +57,7 @@ def _run(shown: Exhibit, codes: Sequence[str]) -> list[Cell]:
     return [*cells, *_gamma(shown), Cell(shown.key or ABSENT)]
 
 
-def _gamma(shown: Exhibit) -> tuple[Cell, Cell]:
+def _gamma(shown: AuditView) -> tuple[Cell, Cell]:
     """Γ at layer 0 and over the deep layers; grey where the reference has collapsed."""
     report = shown.report
     found = report.measures.get("gamma") if report is not None else None

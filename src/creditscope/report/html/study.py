@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from creditscope.files import write_text
-from creditscope.report.charts import figures
-from creditscope.report.charts_margin import Decision
-from creditscope.report.charts_scene import Scene
-from creditscope.report.charts_theme import PAGE
-from creditscope.report.exhibits import Exhibit
-from creditscope.report.html import write_page
-from creditscope.report.html_page import LIBRARY, SCRIPT, STYLE, Place, library, render, script, style
-from creditscope.report.html_rows import method_sheet, run_sheet
-from creditscope.report.html_view import OUTCOMES, Sheet
-from creditscope.report.joined import MethodRow
+from creditscope.report.charts.figures import figures
+from creditscope.report.charts.inputs import ChartInputs
+from creditscope.report.charts.margins import Decision
+from creditscope.report.charts.theme import PAGE
+from creditscope.report.html.audit import write_page
+from creditscope.report.html.page import LIBRARY, SCRIPT, STYLE, Place, library, render, script, style
+from creditscope.report.html.study_tables import method_sheet, run_sheet
+from creditscope.report.html.tables import OUTCOMES, PageTable
 from creditscope.report.reading import judged
+from creditscope.report.study_views import JudgedMethod
+from creditscope.report.views import AuditView
 from creditscope.verdict import Measurement
 
 INDEX = "index.html"
@@ -26,11 +26,11 @@ ORDER = ("pass", "fail", "inconclusive")
 
 def write_study(
     folder: Path,
-    exhibits: Sequence[Exhibit],
+    views: Sequence[AuditView],
     *,
     title: str,
-    rows: Sequence[MethodRow] = (),
-    sheets: Sequence[Sheet] = (),
+    rows: Sequence[JudgedMethod] = (),
+    sheets: Sequence[PageTable] = (),
     decisions: Sequence[Decision] = (),
 ) -> Path:
     """Write the pages of a study into a folder; the path of the one to open.
@@ -41,43 +41,43 @@ def write_study(
     """
     for name, text in ((LIBRARY, library()), (STYLE, style()), (SCRIPT, script())):
         write_text(folder / "assets" / name, text)
-    links = [f"runs/{_file(shown, index)}" for index, shown in enumerate(exhibits)]
-    for shown, link in zip(exhibits, links, strict=True):
+    links = [f"runs/{_file(shown, index)}" for index, shown in enumerate(views)]
+    for shown, link in zip(views, links, strict=True):
         write_page(shown, folder / link, Place("../assets", f"../{INDEX}"))
-    by_key = {shown.key: link for shown, link in zip(exhibits, links, strict=True)}
-    tables = [run_sheet(exhibits, links), *sheets]
+    by_key = {shown.key: link for shown, link in zip(views, links, strict=True)}
+    tables = [run_sheet(views, links), *sheets]
     if rows:
-        protocols = [shown.report for shown in exhibits if shown.report is not None]
+        protocols = [shown.report for shown in views if shown.report is not None]
         tables = [method_sheet(rows, by_key, judged(protocols[0]) if protocols else ()), *tables]
-    scene = Scene(exhibits, _margins(rows), decisions)
+    inputs = ChartInputs(views, _margins(rows), decisions)
     page = render(
         "study.html",
         Place("assets"),
         title=title,
-        tally=_tally(exhibits),
+        tally=_tally(views),
         tables=tables,
-        figures=figures(scene, PAGE),
-        names=scene.names,
-        aside=scene.aside,
+        figures=figures(inputs, PAGE),
+        names=inputs.names,
+        hidden_at_first=inputs.hidden_at_first,
     )
     return write_text(folder / INDEX, page)
 
 
-def _file(shown: Exhibit, index: int) -> str:
+def _file(shown: AuditView, index: int) -> str:
     """A file name of the key; a key that is no plain word is not trusted with a path."""
     return f"{shown.key if shown.key.isalnum() else f'report-{index + 1}'}.html"
 
 
-def _margins(rows: Sequence[MethodRow]) -> Mapping[str, Measurement]:
+def _margins(rows: Sequence[JudgedMethod]) -> Mapping[str, Measurement]:
     """Depth utility of methods with several seeds."""
     found = {row.label: row.findings["D3"].measurement for row in rows if "D3" in row.findings and len(row.seeds) > 1}
     return {label: measured for label, measured in found.items() if measured is not None}
 
 
-def _tally(exhibits: Sequence[Exhibit]) -> list[tuple[str, str, str, int]]:
+def _tally(views: Sequence[AuditView]) -> list[tuple[str, str, str, int]]:
     """How many runs have which outcome, with its mark and tone."""
-    trained = [shown for shown in exhibits if not shown.is_control]
+    trained = [shown for shown in views if not shown.is_control]
     counts: Counter[str] = Counter(shown.report.verdict.outcome for shown in trained if shown.report is not None)
     told = [(*OUTCOMES[outcome], outcome, counts[outcome]) for outcome in ORDER if counts[outcome]]
-    rest = (("–", "not audited", len(trained) - counts.total()), ("·", "controls", len(exhibits) - len(trained)))
+    rest = (("–", "not audited", len(trained) - counts.total()), ("·", "controls", len(views) - len(trained)))
     return told + [(mark, "grey", word, count) for mark, word, count in rest if count]

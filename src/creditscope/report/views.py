@@ -19,7 +19,7 @@ PLAIN = ("network", "data", "random_labels", "epochs", "batch_size", "learning_r
 
 
 @dataclass(frozen=True, slots=True)
-class Exhibit:
+class AuditView:
     """One audit, one run, or a run with its audit."""
 
     label: str  # the method, as legends call it
@@ -40,24 +40,26 @@ class Exhibit:
         return str(self.report.verdict) if self.report is not None else "not audited"
 
 
-def from_report(report: Report) -> Exhibit:
+def from_report(report: Report) -> AuditView:
     """An audit that stands alone."""
     seeds = report.provenance.seeds
-    return Exhibit(report.subject.name, report.subject.name, seed=seeds[0] if len(seeds) == 1 else None, report=report)
+    return AuditView(
+        report.subject.name, report.subject.name, seed=seeds[0] if len(seeds) == 1 else None, report=report
+    )
 
 
-def from_runs(records: Sequence[RunRecord]) -> list[Exhibit]:
+def from_runs(records: Sequence[RunRecord]) -> list[AuditView]:
     """Runs of one study; a label says the method and whatever else differs between the runs, but for the seed."""
     told = _told_apart([record.spec for record in records])
     return [_from_run(record, label) for record, label in zip(records, told, strict=True)]
 
 
-def _from_run(record: RunRecord, label: str) -> Exhibit:
+def _from_run(record: RunRecord, label: str) -> AuditView:
     seed = record.spec.get("seed")
     title = f"{label}, seed {seed}" if seed is not None else label
     if record.report is not None:
         title = record.report.subject.name
-    return Exhibit(label, title, record.key, seed if isinstance(seed, int) else None, record.report, record)
+    return AuditView(label, title, record.key, seed if isinstance(seed, int) else None, record.report, record)
 
 
 def _told_apart(specs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -84,7 +86,7 @@ def _flat(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {name: spec[name] for name in PLAIN if name in spec} | options
 
 
-def gather(path: Path) -> list[Exhibit]:
+def gather(path: Path) -> list[AuditView]:
     """The report or run in a file; of a folder its run, or the runs and reports that lie below it."""
     if path.is_file():
         return _read([path])
@@ -101,7 +103,7 @@ def gather(path: Path) -> list[Exhibit]:
     return _read(found)
 
 
-def _read(paths: Sequence[Path]) -> list[Exhibit]:
+def _read(paths: Sequence[Path]) -> list[AuditView]:
     """Runs first, then reports; a file that is neither is refused by name."""
     reports, records = [], []
     for path in paths:

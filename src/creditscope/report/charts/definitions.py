@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
-from creditscope.report.charts_marks import (
+from creditscope.report.charts.marks import (
     Names,
     banner,
     colour,
@@ -22,7 +22,7 @@ from creditscope.report.charts_marks import (
     threads,
     zero,
 )
-from creditscope.report.charts_theme import Style
+from creditscope.report.charts.theme import Style
 
 
 def stream(style: Style, names: Names) -> alt.LayerChart:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from creditscope.records.report import Report
-from creditscope.report.claim import claim
-from creditscope.report.exhibits import Exhibit, from_report
-from creditscope.report.form import form
-from creditscope.report.latex_text import escaped
+from creditscope.report.claim_card import claim_card
+from creditscope.report.form.reporting_form import form
+from creditscope.report.latex.escaping import escaped
 from creditscope.report.layers import Column, columns
 from creditscope.report.numbers import distance, limit, number, value
 from creditscope.report.reading import advisory
+from creditscope.report.views import AuditView, from_report
 
 NEEDS = "% Needs \\usepackage{booktabs} and, with older LaTeX, \\usepackage[utf8]{inputenc}."
 PREAMBLE = r"""\documentclass{article}
@@ -26,7 +26,7 @@ def latex(report: Report) -> str:
     return document(from_report(report))
 
 
-def document(shown: Exhibit) -> str:
+def document(shown: AuditView) -> str:
     """An audit, with what its run knows besides."""
     parts = [NEEDS]
     if shown.report is not None:
@@ -41,7 +41,7 @@ def standalone(fragment: str) -> str:
 
 def card(report: Report) -> str:
     """The claim card: one line."""
-    said = claim(report)
+    said = claim_card(report)
     return (
         f"\\noindent\\fbox{{\\parbox{{0.97\\linewidth}}{{\\textbf{{{escaped(said.name)}}}: claimed "
         f"{escaped(said.claimed)}. Audited: \\textbf{{{escaped(said.audited)}}}.}}}}"
@@ -87,7 +87,7 @@ def _cell(column: Column, layer: int) -> str:
     return f"\\textbf{{{text}}}" if column.past[layer] else text
 
 
-def reporting_form(shown: Exhibit) -> str:
+def reporting_form(shown: AuditView) -> str:
     """The filled form and the checklist."""
     filled = form(shown)
     lines = [(f"\\textbf{{{escaped(head)}}}", escaped(text)) for head, text in filled.lines]

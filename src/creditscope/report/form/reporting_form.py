@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from creditscope.records.report import Report
-from creditscope.report.exhibits import Exhibit
-from creditscope.report.form_entries import Entry, entry
-from creditscope.report.form_pitfalls import Pitfall, pitfalls
+from creditscope.report.form.entries import Entry, entry
+from creditscope.report.form.pitfalls import Pitfall, pitfalls
 from creditscope.report.numbers import accuracy, interval, limit, number, value
+from creditscope.report.views import AuditView
 
 UNKNOWN = "not recorded"
 
@@ -23,7 +23,7 @@ class Form:
     pitfalls: tuple[Pitfall, ...]
 
 
-def form(shown: Exhibit) -> Form:
+def form(shown: AuditView) -> Form:
     """The filled form of one audit; what the records do not know is said to be missing."""
     report = shown.report
     spec: Mapping[str, Any] = shown.run.spec if shown.run is not None else {}

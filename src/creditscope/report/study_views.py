@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from creditscope.records.run import RunRecord
-from creditscope.report.exhibits import Exhibit, from_runs
+from creditscope.report.views import AuditView, from_runs
 from creditscope.verdict import Finding, Verdict
 
 
@@ -19,7 +19,7 @@ class Accuracies(Protocol):
         ...
 
 
-class SeedRow(Protocol):
+class JudgedRun(Protocol):
     """One run beside its frozen twin."""
 
     @property
@@ -43,7 +43,7 @@ class SeedRow(Protocol):
         ...
 
 
-class MethodRow(Protocol):
+class JudgedMethod(Protocol):
     """One method in one setting over its seeds."""
 
     @property
@@ -52,7 +52,7 @@ class MethodRow(Protocol):
         ...
 
     @property
-    def seeds(self) -> Sequence[SeedRow]:
+    def seeds(self) -> Sequence[JudgedRun]:
         """Its runs."""
         ...
 
@@ -77,9 +77,9 @@ class MethodRow(Protocol):
         ...
 
 
-def joined(records: Mapping[str, RunRecord], rows: Sequence[MethodRow]) -> list[Exhibit]:
+def joined(records: Mapping[str, RunRecord], rows: Sequence[JudgedMethod]) -> list[AuditView]:
     """The runs of a study by key, each judged with its twin; runs that no row names follow as they are."""
-    found: list[Exhibit] = []
+    found: list[AuditView] = []
     for row in rows:
         for seed in row.seeds:
             if seed.key in records:
@@ -88,11 +88,11 @@ def joined(records: Mapping[str, RunRecord], rows: Sequence[MethodRow]) -> list[
     return found + from_runs([record for key, record in records.items() if key not in named])
 
 
-def _judged(record: RunRecord, row: MethodRow, seed: SeedRow) -> Exhibit:
+def _judged(record: RunRecord, row: JudgedMethod, seed: JudgedRun) -> AuditView:
     (shown,) = from_runs([record])
     report = record.report
     if report is not None and row.verdict is not None:
         control = None if seed.control_accuracy is None else (seed.control_accuracy,)
         update = {"findings": dict(seed.findings), "verdict": seed.verdict, "control_accuracy": control}
         report = report.model_copy(update=update)
-    return Exhibit(row.label, shown.title, record.key, shown.seed, report, record)
+    return AuditView(row.label, shown.title, record.key, shown.seed, report, record)

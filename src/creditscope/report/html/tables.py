@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
-from creditscope.report.exhibits import Exhibit
 from creditscope.report.layers import columns
 from creditscope.report.numbers import ABSENT, accuracy, distance, interval, limit, number, value
 from creditscope.report.reading import advisory
+from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
 
 ICONS = {"pass": "✓", "fires": "▲", "undecided": "◐", "undefined": "∅", "skipped": "–"}
@@ -30,7 +30,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class PageTable:
     """A table with its words; columns can be sorted."""
 
     name: str
@@ -82,7 +82,7 @@ def _soft(finding: Finding, report: Report) -> bool:
     return finding.status == "fires" and advisory(report, finding.code)
 
 
-def verdict_cell(shown: Exhibit, link: str = "") -> Cell:
+def verdict_cell(shown: AuditView, link: str = "") -> Cell:
     """A verdict with its mark."""
     if shown.is_control:
         return Cell("control")
@@ -92,7 +92,7 @@ def verdict_cell(shown: Exhibit, link: str = "") -> Cell:
     return Cell(shown.verdict, tone=tone, mark=mark, link=link)
 
 
-def layer_sheet(report: Report) -> Sheet | None:
+def layer_sheet(report: Report) -> PageTable | None:
     """Every number per layer."""
     found = columns(report)
     if not found:
@@ -109,20 +109,20 @@ def layer_sheet(report: Report) -> Sheet | None:
     notes = ["A block's number stands beside the state that the block makes."]
     notes += ["▲ past the limit of a diagnostic that fires."] if any(any(c.past) for c in found) else []
     notes += ["In brackets: not interpretable, the reference has collapsed."] if any(c.gated for c in found) else []
-    return Sheet("layers", "Layer by layer", " ".join(notes), heads, tuple(rows))
+    return PageTable("layers", "Layer by layer", " ".join(notes), heads, tuple(rows))
 
 
-def measure_sheet(report: Report) -> Sheet:
+def measure_sheet(report: Report) -> PageTable:
     """Every measure without a limit, with what it is."""
     rows = tuple(
         (Cell(name.replace("_", " ")), Cell(number(found.value), found.value), Cell(found.note))
         for name, found in report.measures.items()
     )
     heads = ("measure", "value", "what it is")
-    return Sheet("measures", "Also measured", "Numbers without a limit.", heads, rows)
+    return PageTable("measures", "Also measured", "Numbers without a limit.", heads, rows)
 
 
-def facts(shown: Exhibit) -> Iterator[tuple[str, str]]:
+def facts(shown: AuditView) -> Iterator[tuple[str, str]]:
     """Where the numbers come from."""
     report, run = shown.report, shown.run
     if report is not None:

@@ -11,7 +11,7 @@ from creditscope.verdict import PROFILES, Finding, Status
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimCard:
     """The two halves of a claim card."""
 
     name: str
@@ -22,14 +22,14 @@ class Claim:
         return f"{self.name} | claimed: {self.claimed} | audited: {self.audited}"
 
 
-def claim(report: Report) -> Claim:
+def claim_card(report: Report) -> ClaimCard:
     """What is usually reported, accuracy and average Γ, against the verdict and the numbers behind it."""
     parts = [f"accuracy {accuracy(report.accuracy)}" if report.accuracy else "no accuracy"]
     usual = report.measures.get("gamma_clamped_mean")
     if usual is not None:
         parts.append(f"Γ {number(usual.value)}")
     because = "; ".join(_reasons(report))
-    return Claim(report.subject.name, ", ".join(parts), str(report.verdict) + (f": {because}" if because else ""))
+    return ClaimCard(report.subject.name, ", ".join(parts), str(report.verdict) + (f": {because}" if because else ""))
 
 
 def _reasons(report: Report) -> list[str]:

@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from creditscope import __version__
-from creditscope.report.charts_theme import DARK, LIGHT, SHAPES
+from creditscope.report.charts.theme import DARK, LIGHT, SHAPES
 
 LIBRARY, STYLE, SCRIPT = "charts.js", "page.css", "page.js"
 
@@ -39,7 +39,7 @@ def render(template: str, place: Place, **content: Any) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("creditscope.report"),
+        loader=PackageLoader("creditscope.report.html"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -96,4 +96,4 @@ def library() -> str:
 
 
 def _asset(name: str) -> str:
-    return files("creditscope.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("creditscope.report.html").joinpath("assets", name).read_text(encoding="utf-8")

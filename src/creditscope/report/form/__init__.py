@@ -1,0 +1,1 @@
+"""The reporting form of an audit and its checklist of pitfalls."""

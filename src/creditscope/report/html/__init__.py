@@ -1,0 +1,1 @@
+"""Pages: templates with escaping on, one file for an audit, a folder for a study."""

@@ -1,0 +1,1 @@
+"""Booktabs tables and the reporting form for an appendix."""
