@@ -20,14 +20,14 @@ from creditscope.diagnostics import diagnostics
 from creditscope.networks.build import build
 from creditscope.records.report import Report
 from creditscope.records.schema import report_schema
-from creditscope.verdict import Measurement, Missing
+from creditscope.verdict import Measurement, Missing, Reason
 
 README = (schema_files.ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = diagnostic_pages.pages()
 ODD = HEALTHY | {
     "D1": Measurement(math.nan, per_layer=(math.inf, math.nan)),
     "D2": Measurement(-math.inf, interval=(-math.inf, 1.0)),
-    "D3": Missing("no control"),
+    "D3": Missing(Reason.NO_CONTROL, "no control"),
 }
 
 

@@ -211,7 +211,7 @@ def test_a_warning_stands_beside_the_verdict_only_when_it_fires() -> None:
 def test_profiles_are_data_that_name_their_diagnostics() -> None:
     assert profile("three").codes == ("D0", "D1", "D2", "D3")
     assert profile("four").codes == profile("april").codes == ("D0", "D1", "D2", "D3", "D4")
-    assert profile("april").variants == {"D1": "D1:april"}
+    assert profile("april").variants == {"D1": "april"}
     assert not profile("four").variants
 
 
@@ -232,3 +232,12 @@ def test_an_unknown_protocol_is_answered_with_the_nearest() -> None:
 def test_a_reference_of_unknown_cause_rules_nothing_out() -> None:
     given = findings({"D0": Status.PASS, "D1": Status.FIRES, "D2": Status.FIRES, "D3": Status.PASS}, cause="")
     assert str(judge(profile("three"), given)) == "INCONCLUSIVE(D1+D2)"
+
+
+def test_a_limit_of_the_user_remembers_the_calibrated_one() -> None:
+    limit = Limit(50.0, "above", "measured")
+    moved = limit.moved(7.0).moved(8.0)
+    assert (moved.at, moved.calibrated, moved.because) == (8.0, 50.0, "measured")
+    assert moved.origin == "set by the user; the calibrated limit is 50"
+    assert moved.moved(50.0) == limit
+    assert limit.origin == "measured"

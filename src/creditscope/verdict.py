@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -27,36 +27,76 @@ class Status(StrEnum):
         return {Status.FIRES: True, Status.PASS: False}.get(self)
 
 
+class Reason(StrEnum):
+    """Why a diagnostic was skipped."""
+
+    NO_CREDIT = "no credit"  # the audit was given no credit signal
+    NO_CONTROL = "no control"  # no accuracy of a frozen control was given
+    NOT_GIVEN = "not given"  # some other input is missing
+    NOT_AVAILABLE = "not available"  # the credit cannot be recomputed: feedback or auxiliary networks are lost
+    NOT_APPLICABLE = "not applicable"  # the question does not arise for this network or rule
+    TOO_FEW = "too few"  # too few layers, batches or logged states
+    NOT_POSSIBLE = "not possible"  # it was tried, and the measurement failed
+    INDECISIVE = "indecisive"  # only a bound or a hint is known, and it does not decide
+    GATED = "gated"  # measured, but the reference gradient has collapsed
+
+
+Axis = Literal["state", "block"]
+
+
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A number, what it is made of, and how sure it is."""
+    """A number, the numbers that it summarises, and its uncertainty.
+
+    axis   what `per_layer` runs over: the states h_0..h_L (L+1 numbers) or the blocks between them (L numbers)
+    cause  one word that a failure mode may ask for
+    """
 
     value: float
     per_layer: tuple[float, ...] = ()
     interval: tuple[float, float] | None = None  # 95 %, two-sided
-    cause: str = ""  # one word that a failure mode may ask for
+    cause: str = ""
     note: str = ""
-
-
-NO_CREDIT = "no credit was given"  # why every question about credit is skipped in an audit without any
+    axis: Axis = "state"
+    per_seed: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A diagnostic without its evidence, or with a number that must not be judged."""
+    """The answer of a diagnostic without its evidence, or with a number that must not be judged."""
 
-    reason: str
+    reason: Reason
+    text: str
     measured: Measurement | None = None
+
+
+NO_CREDIT = Missing(Reason.NO_CREDIT, "no credit was given")
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Where a diagnostic fires, and because of what it sits there."""
+    """The value at which a diagnostic fires, and the reason for choosing it.
+
+    calibrated  the limit that `because` explains, where the user has set another one; else None
+    """
 
     at: float
     fires: Literal["above", "below"]
     because: str
     unit: Literal["decades", "points", "absolute"] = "decades"
+    calibrated: float | None = None
+
+    def moved(self, at: float) -> Limit:
+        """The same limit at the user's own value; it remembers the calibrated one."""
+        calibrated = self.at if self.calibrated is None else self.calibrated
+        return replace(self, at=at, calibrated=None if at == calibrated else calibrated)
+
+    @property
+    def origin(self) -> str:
+        """Why the limit has this value, in words."""
+        return (
+            self.because if self.calibrated is None else f"set by the user; the calibrated limit is {self.calibrated:g}"
+        )
 
     def past(self, value: float) -> bool:
         """Whether one number lies on the firing side."""
@@ -87,7 +127,11 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One diagnostic's answer, with everything a reader needs to act on it."""
+    """One diagnostic's answer, with everything a reader needs to act on it.
+
+    variant  the form of the diagnostic that measured it: "" for the plain one, "april" for D1:april
+    reason   why it was skipped; None if it was not
+    """
 
     code: str
     title: str
@@ -99,6 +143,8 @@ class Finding:
     means: str = ""
     does_not_mean: str = ""
     warns: bool = False  # fires as a warning beside the verdict
+    variant: str = ""
+    reason: Reason | None = None
 
     @property
     def value(self) -> float | None:
@@ -107,8 +153,13 @@ class Finding:
 
     @property
     def per_layer(self) -> tuple[float, ...]:
-        """The number at every layer or block."""
+        """The number at every state or block."""
         return () if self.measurement is None else self.measurement.per_layer
+
+    @property
+    def per_seed(self) -> tuple[float, ...]:
+        """The number of every seed, where there are several."""
+        return () if self.measurement is None else self.measurement.per_seed
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -222,7 +273,7 @@ PROFILES: Mapping[str, Profile] = {
         "as four, with the scale relative to layer 0",
         (*_FOUR, NON_FINITE),
         "flags",
-        {"D1": "D1:april"},
+        {"D1": "april"},
     ),
 }
 

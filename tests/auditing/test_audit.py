@@ -101,7 +101,7 @@ def test_the_profiles_speak_of_the_same_numbers_in_their_own_words() -> None:
 def test_a_limit_of_the_user_decides_and_is_written_down() -> None:
     report = audit(network(), batches(2, 64), accuracy=0.5, control_accuracy=0.1, thresholds={"D1": 1.0, "D2": 10})
     assert report.findings["D1"].status == "fires"
-    assert report.findings["D1"].limit.because == "set by the user; the calibrated limit is 50"
+    assert report.findings["D1"].limit.origin == "set by the user; the calibrated limit is 50"
     assert Report.parse(report.to_json()).to_json() == report.to_json()
 
 

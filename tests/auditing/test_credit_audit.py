@@ -178,7 +178,7 @@ def test_a_collapsed_reference_gates_gamma_and_leaves_rho_and_nudging_alone(give
     assert report.measures["rho"].cause == report.measures["nudge"].cause == ""
     for code in ("D5", "D6"):
         assert report.findings[code].status == "skipped"
-    assert report.findings["D6"].cause == "gated"
+    assert report.findings["D6"].reason == "gated"
     assert "Γ is not interpretable: the reference has collapsed." in str(report)
 
 

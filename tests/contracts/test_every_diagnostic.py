@@ -102,14 +102,15 @@ def test_a_finding_carries_what_a_reader_needs(entry: Diagnostic) -> None:
 def test_a_limit_of_the_user_replaces_the_calibrated_one_and_says_so(entry: Diagnostic) -> None:
     finding = examine(entry, full_evidence(), at=entry.limit.at + 1)
     assert finding.limit.at == entry.limit.at + 1
-    assert finding.limit.because == f"set by the user; the calibrated limit is {entry.limit.at:g}"
+    assert finding.limit.calibrated == entry.limit.at
+    assert finding.limit.origin == f"set by the user; the calibrated limit is {entry.limit.at:g}"
     assert examine(entry, full_evidence(), at=entry.limit.at).limit == entry.limit
 
 
 def test_every_code_has_one_finding_and_a_variant_takes_its_place() -> None:
     plain = examine_all(full_evidence())
     assert list(plain) == sorted({name.partition(":")[0] for name in diagnostics})
-    changed = examine_all(full_evidence(), {"D1": "D1:april"}, {"D1": 7.0})
+    changed = examine_all(full_evidence(), {"D1": "april"}, {"D1": 7.0})
     assert changed["D1"].title == diagnostics["D1:april"].title
     assert changed["D1"].limit.at == 7.0
     assert changed["D2"] == plain["D2"]

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from tests.diagnostics.credit_by_hand import credit
 from tests.diagnostics.evidence_by_hand import evidence, find
 
+from creditscope.verdict import Missing, Reason
+
 PUBLISHED_DFA = (0.42, 0.006, -0.015, -0.004, -0.004)
 FA = (0.31, 0.40, 0.16, 0.12, 1.0)
 PENALISED_DFA = (0.32, 0.17, 0.15, 0.165, 0.166)
@@ -51,7 +53,10 @@ def test_r_lies_between_zero_and_one_for_positive_profiles_and_knows_no_scale(ga
     ("evidence", "why"),
     [
         (evidence(), "no credit was given"),
-        (evidence(credit_missing="not available: B is lost"), "not available: B is lost"),
+        (
+            evidence(credit_missing=Missing(Reason.NOT_AVAILABLE, "not available: B is lost")),
+            "not available: B is lost",
+        ),
         (credit((1.0,) * 4, exact=frozenset(range(4))), "by construction, at every layer"),
         (credit((0.5, 0.5, 1.0), exact=frozenset({2})), "needs 3 layers whose credit is not exact, there are 2"),
         (credit((0.5, -0.5, -0.5)), "there is no alignment"),
@@ -70,7 +75,7 @@ def test_an_undefined_layer_leaves_it_undefined():
 
 def test_a_collapsed_reference_gates_it_and_the_number_is_kept():
     found = find("D5", credit(PUBLISHED_DFA, collapsed=True))
-    assert (found.status, found.cause) == ("skipped", "gated")
+    assert (found.status, found.reason) == ("skipped", "gated")
     assert found.value == pytest.approx(-0.053, abs=1e-3)
     assert found.margin is None
     assert "not interpretable: the reference has collapsed" in found.note

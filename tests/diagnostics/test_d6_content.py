@@ -74,7 +74,7 @@ def test_d6_is_skipped_without_its_null(given_evidence, why):
 
 def test_a_collapsed_reference_gates_it():
     found = find("D6", credit((0.3, 0.1, 0.1), collapsed=True))
-    assert (found.status, found.cause) == ("skipped", "gated")
+    assert (found.status, found.reason) == ("skipped", "gated")
     assert found.value == pytest.approx(10.0)
 
 

@@ -61,7 +61,7 @@ def test_matched_seeds_are_judged_in_pairs(trained: tuple[float, ...], control: 
     assert found.status == status
     assert found.note.startswith("paired t-interval over 3 seeds")
     assert ("the limit lies inside the interval" in found.note) == (found.status == "undecided")
-    assert found.per_layer == pytest.approx([100 * (a - b) for a, b in zip(trained, control, strict=True)])
+    assert found.per_seed == pytest.approx([100 * (a - b) for a, b in zip(trained, control, strict=True)])
 
 
 def test_pairing_decides_where_the_means_alone_cannot() -> None:
@@ -88,7 +88,7 @@ def test_each_number_of_seeds_gets_its_own_interval() -> None:
 def test_matched_seeds_may_be_declared_unmatched() -> None:
     found = depth((0.50, 0.52), (0.41, 0.43), matched_seeds=False)
     assert found.note == "Welch's t-interval over 2 and 2 seeds, not matched"
-    assert found.per_layer == ()
+    assert found.per_seed == ()
 
 
 @pytest.mark.parametrize(

@@ -16,26 +16,40 @@ LIMITS = {
 }
 HEALTHY: dict[str, Measurement | Missing] = {
     "D0": Measurement(0.0),
-    "D1": Measurement(1.5, per_layer=(1.1, 1.5)),
+    "D1": Measurement(1.5, per_layer=(1.1, 1.5), axis="block"),
     "D2": Measurement(3e-4, per_layer=(5e-4, 4e-4, 3e-4), cause="fitted"),
     "D3": Measurement(18.0, interval=(13.7, 22.3), note="paired t-interval over 3 seeds"),
     "D4": Measurement(0.12, per_layer=(0.11, 0.12, 0.13), note="at layer 1, 8 groups of 128 images"),
 }
 EXPLODED = HEALTHY | {
-    "D1": Measurement(7000.0, per_layer=(7000.0, 6.0)),
+    "D1": Measurement(7000.0, per_layer=(7000.0, 6.0), axis="block"),
     "D2": Measurement(2e-10, per_layer=(1e-6, 3e-10, 2e-10), cause="collapsed", note="gain 2e-08: collapsed"),
 }
 NORMS = {"hidden_norm": Measurement(14.0, (8.0, 9.0, 14.0)), "gradient_norm": Measurement(0.04, (0.06, 0.05, 0.04))}
 
 
-def finding(code: str, answer: Measurement | Missing, *, warns: bool = False) -> Finding:
+def finding(code: str, answer: Measurement | Missing, *, warns: bool = False, variant: str = "") -> Finding:
     """One finding, judged by its own limit."""
     title, limit = LIMITS.get(code, ("Another question", Limit(1 / 3, "below", "it does", "absolute")))
     measured = answer if isinstance(answer, Measurement) else None
     status = limit.judge(answer) if isinstance(answer, Measurement) else Status.SKIPPED
-    note = answer.note if isinstance(answer, Measurement) else answer.reason
+    note = answer.note if isinstance(answer, Measurement) else answer.text
+    reason = answer.reason if isinstance(answer, Missing) else None
     remedy = "" if status is Status.PASS else f"Remedy of {code}."
-    return Finding(code, title, status, measured, limit, note, remedy, f"{code} means.", f"No more than {code}.", warns)
+    return Finding(
+        code=code,
+        title=title,
+        status=status,
+        measurement=measured,
+        limit=limit,
+        note=note,
+        remedy=remedy,
+        means=f"{code} means.",
+        does_not_mean=f"No more than {code}.",
+        warns=warns,
+        variant=variant,
+        reason=reason,
+    )
 
 
 def report(
@@ -45,7 +59,11 @@ def report(
     **fields: object,
 ) -> Report:
     """A report on a network of two blocks."""
-    findings = {code: finding(code, answer, warns=code == "D8") for code, answer in (answers or HEALTHY).items()}
+    variants = profile(protocol).variants
+    findings = {
+        code: finding(code, answer, warns=code == "D8", variant=variants.get(code, ""))
+        for code, answer in (answers or HEALTHY).items()
+    }
     made = Report(
         subject=Subject(name="a network", model="ResidualMLP", depth=2, parameters=541_962),
         protocol=protocol,
@@ -77,5 +95,5 @@ def without_gradient_check(made: Report) -> Report:
 
 def with_limit(made: Report, code: str, at: float) -> Report:
     """The same report with a limit of the user's own."""
-    own = replace(made.findings[code].limit, at=at, because="set by the user; the calibrated limit is 50")
+    own = made.findings[code].limit.moved(at)
     return made.model_copy(update={"findings": made.findings | {code: replace(made.findings[code], limit=own)}})

@@ -19,7 +19,7 @@ from creditscope.report.charts.rows import MOST_POINTS, curves, layered
 from creditscope.report.charts.theme import DARK, LIGHT, PAGE, PAPER, SHAPES
 from creditscope.report.html.audit import html
 from creditscope.report.views import from_report, from_runs
-from creditscope.verdict import Measurement, Missing
+from creditscope.verdict import Measurement, Missing, Reason
 
 EVERY = ["stream", "growth", "gradient", "margin", "gamma", "rho", "nudge", "accuracy_curve", "d1_curve", "d2_curve"]
 
@@ -36,7 +36,7 @@ def points(figure: ChartFigure, name: str = "points") -> list[dict]:
 def test_a_run_with_credit_and_history_has_every_chart_and_a_bare_report_has_what_it_measured():
     assert list(drawn(run())) == EVERY
     assert list(drawn(report())) == ["stream", "growth", "gradient", "margin"]
-    bare = report({"D0": Measurement(0.0), "D3": Missing("no control")}, measures={})
+    bare = report({"D0": Measurement(0.0), "D3": Missing(Reason.NO_CONTROL, "no control")}, measures={})
     assert list(drawn(bare.model_copy(update={"measures": {}}))) == []
 
 
@@ -99,7 +99,7 @@ def test_a_diverged_network_and_limits_without_end_still_have_their_charts():
     nan, inf = math.nan, math.inf
     answers = {
         "D0": Measurement(7.0),
-        "D1": Measurement(inf, per_layer=(inf, nan)),
+        "D1": Measurement(inf, per_layer=(inf, nan), axis="block"),
         "D2": Measurement(nan, per_layer=(1e-3, nan, nan)),
         "D3": Measurement(nan, interval=(-inf, nan)),
     }
@@ -128,7 +128,7 @@ def test_a_first_firing_is_the_first_epoch_past_the_limit():
 
 
 def test_margins_stand_seed_by_seed_and_then_over_all_seeds():
-    seeds = report(HEALTHY | {"D3": Measurement(18.0, (19.0, 17.0), interval=(5.0, 31.0))})
+    seeds = report(HEALTHY | {"D3": Measurement(18.0, per_seed=(19.0, 17.0), interval=(5.0, 31.0))})
     rows = points(drawn(seeds)["margin"])
     assert [row["value"] for row in rows] == [19.0, 17.0, 18.0]
     assert [(row["low"], row["high"]) for row in rows] == [(None, None), (None, None), (5.0, 31.0)]

@@ -22,7 +22,7 @@ from creditscope.report.html.study import write_study
 from creditscope.report.html.tables import Cell, PageTable
 from creditscope.report.study_views import joined
 from creditscope.report.views import AuditView, from_runs, gather
-from creditscope.verdict import Missing
+from creditscope.verdict import Missing, Reason
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -74,7 +74,9 @@ def test_every_finding_opens_to_what_it_means_does_not_mean_and_asks_for():
 
 
 def test_an_inconclusive_audit_says_what_is_missing():
-    text = Elements(html(report(HEALTHY | {"D3": Missing("no frozen-blocks control was given")}))).text
+    text = Elements(
+        html(report(HEALTHY | {"D3": Missing(Reason.NO_CONTROL, "no frozen-blocks control was given")}))
+    ).text
     assert "INCONCLUSIVE(D3)" in text
     assert "no frozen-blocks control was given" in text
 
@@ -159,7 +161,7 @@ def test_the_pages_of_a_study_share_one_chart_library_and_link_to_every_run(tmp_
 
 def test_a_run_in_a_study_is_judged_beside_its_twin():
     alone = run("dfa", 1, key="a1")
-    open_report = report(HEALTHY | {"D3": Missing("no control")})
+    open_report = report(HEALTHY | {"D3": Missing(Reason.NO_CONTROL, "no control")})
     beside = row("DFA, seed-matched", [alone])
     (shown,) = joined({"a1": alone.model_copy(update={"report": open_report})}, [beside])
     assert shown.report is not None

@@ -13,7 +13,7 @@ from creditscope.report.form.entries import entry
 from creditscope.report.form.reporting_form import UNKNOWN, form
 from creditscope.report.markdown import document, escaped, markdown
 from creditscope.report.views import from_report, from_runs
-from creditscope.verdict import Measurement, Missing
+from creditscope.verdict import Measurement, Missing, Reason
 
 
 def test_no_sign_is_markup():
@@ -39,10 +39,13 @@ def test_the_card_is_one_line_that_sets_the_claim_against_the_audit():
 
 
 def test_the_card_names_only_what_the_verdict_rests_on():
-    alone = report(HEALTHY | {"D1": Measurement(90.0, (90.0, 1.0)), "D3": Measurement(-1.0)})
+    alone = report(HEALTHY | {"D1": Measurement(90.0, (90.0, 1.0), axis="block"), "D3": Measurement(-1.0)})
     assert claim_card(alone).audited == "FAIL(D3): 1.00 pp below its frozen control"
     assert claim_card(report()).audited == "PASS: 18.0 pp above its frozen control"
-    assert claim_card(report(HEALTHY | {"D3": Missing("none")})).audited == "INCONCLUSIVE(D3): D3 skipped"
+    assert (
+        claim_card(report(HEALTHY | {"D3": Missing(Reason.NOT_GIVEN, "none")})).audited
+        == "INCONCLUSIVE(D3): D3 skipped"
+    )
 
 
 def test_the_form_of_a_run_is_filled_from_its_record():

@@ -10,20 +10,22 @@ import pytest
 from tests.report.made import EXPLODED, HEALTHY, finding, report, with_limit, without_gradient_check
 
 from creditscope.report.text import page
-from creditscope.verdict import Measurement, Missing
+from creditscope.verdict import Measurement, Missing, Reason
 
 NAN, INF = math.nan, math.inf
 WRECKED = HEALTHY | {
     "D0": Measurement(1_803_001.0, note="513,000 in states"),
-    "D1": Measurement(NAN, per_layer=(NAN, INF)),
+    "D1": Measurement(NAN, per_layer=(NAN, INF), axis="block"),
     "D2": Measurement(NAN, per_layer=(NAN, NAN, NAN)),
-    "D3": Missing("no frozen-blocks control was given"),
+    "D3": Missing(Reason.NO_CONTROL, "no frozen-blocks control was given"),
 }
 REPORTS = {
     "healthy": report(),
     "exploded": report(EXPLODED),
     "wrecked": report(WRECKED, {"hidden_norm": Measurement(NAN, (8.0, INF, NAN))}),
-    "open": report(HEALTHY | {"D3": Missing("no frozen-blocks control was given")}, control_accuracy=None),
+    "open": report(
+        HEALTHY | {"D3": Missing(Reason.NO_CONTROL, "no frozen-blocks control was given")}, control_accuracy=None
+    ),
     "four": report(EXPLODED, protocol="four"),
     "april": report(HEALTHY | {"D1": Measurement(3.0, per_layer=(1.0, 2.0, 3.0))}, protocol="april"),
     "credit": report(EXPLODED, {"gamma": Measurement(0.1, (0.42, 0.03, -0.01)), "gain": Measurement(0.9)}),
@@ -148,13 +150,15 @@ def test_an_advisory_diagnostic_is_called_so():
 
 
 def test_the_verdict_says_why_and_what_stays_open():
-    text = page(report(EXPLODED | {"D3": Missing("no control")}))
+    text = page(report(EXPLODED | {"D3": Missing(Reason.NO_CONTROL, "no control")}))
     assert "Verdict: FAIL(D1+D2)\n  The stream exploded and the reference gradient collapsed" in text
     assert "Still open: unused depth." in text
 
 
 def test_remedies_are_given_for_what_fires_and_for_what_the_verdict_waits_for():
-    text = page(report(EXPLODED | {"D3": Missing("no control"), "D4": Missing("one batch")}))
+    text = page(
+        report(EXPLODED | {"D3": Missing(Reason.NO_CONTROL, "no control"), "D4": Missing(Reason.TOO_FEW, "one batch")})
+    )
     for code in ("D1", "D2", "D3"):
         assert f"  {code} Remedy of {code}." in text
     assert "Remedy of D4" not in text
@@ -179,7 +183,11 @@ def test_a_pass_claims_only_what_the_report_supports():
     text = page(REPORTS["healthy"], 140)
     assert "other seeds" not in text
     assert "No credit signal was examined" in text
-    one = report(HEALTHY | {"D4": Missing("one batch")}, {"gamma": Measurement(0.9, (0.9, 0.9, 0.9))}, accuracy=(0.75,))
+    one = report(
+        HEALTHY | {"D4": Missing(Reason.TOO_FEW, "one batch")},
+        {"gamma": Measurement(0.9, (0.9, 0.9, 0.9))},
+        accuracy=(0.75,),
+    )
     text = page(one, 140)
     assert "other seeds may come out differently" in text
     assert "Not measured: D4 reference drift." in text
@@ -187,7 +195,7 @@ def test_a_pass_claims_only_what_the_report_supports():
 
 
 def test_a_number_that_must_not_be_judged_is_called_so():
-    shown = replace(finding("D4", Missing("too few groups")), measurement=Measurement(0.9))
+    shown = replace(finding("D4", Missing(Reason.TOO_FEW, "too few groups")), measurement=Measurement(0.9))
     made = report()
     text = page(made.model_copy(update={"findings": made.findings | {"D4": shown}}), 140)
     assert "Shown but not judged: D4 reference drift." in text
@@ -195,7 +203,7 @@ def test_a_number_that_must_not_be_judged_is_called_so():
 
 
 def test_a_diagnostic_that_fires_beside_a_pass_is_explained():
-    text = page(report(HEALTHY | {"D1": Measurement(120.0, per_layer=(1.0, 120.0))}), 140)
+    text = page(report(HEALTHY | {"D1": Measurement(120.0, per_layer=(1.0, 120.0), axis="block")}), 140)
     assert "Verdict: PASS" in text
     assert "D1 fires all the same. No more than D1." in text
 
@@ -230,7 +238,7 @@ def test_a_table_too_wide_for_the_page_goes_on_in_a_second_panel():
 
 
 def test_seeds_are_not_taken_for_layers():
-    seeds = replace(finding("D3", Measurement(18.0, per_layer=(17.0, 18.0, 19.0))))
+    seeds = replace(finding("D3", Measurement(18.0, per_seed=(17.0, 18.0, 19.0))))
     text = page(REPORTS["healthy"].model_copy(update={"findings": REPORTS["healthy"].findings | {"D3": seeds}}))
     assert text.split("\n\n")[1].splitlines()[0].split()[:5] == ["layer", "‖h‖", "growth", "‖g‖/128", "drift"]
 

@@ -70,7 +70,7 @@ def deep(spec):
 def test_margins_are_paired_by_seed(tmp_path):
     found = rows(*filled(tmp_path, deep))
     depth = found["bp"].findings["D3"]
-    assert depth.per_layer == pytest.approx((19.9, 19.8, 19.7))
+    assert depth.per_seed == pytest.approx((19.9, 19.8, 19.7))
     assert depth.value == pytest.approx(fmean((19.9, 19.8, 19.7)))
     assert "paired t-interval over 3 seeds" in depth.note
     assert [seed.control_accuracy for seed in found["bp"].seeds] == pytest.approx([0.502, 0.504, 0.506])

@@ -39,7 +39,7 @@ def test_backprop_uses_its_depth():
     found = depth_utility(make, train, evaluate, seeds=[1, 2], variants=["trained", "frozen", "shallow"])
     assert found.seeds == (1, 2)
     assert found.finding.status is Status.PASS
-    assert found.finding.per_layer == pytest.approx(
+    assert found.finding.per_seed == pytest.approx(
         [100 * (a - b) for a, b in zip(found.accuracy["trained"], found.accuracy["frozen"], strict=True)]
     )
     assert found.against("shallow").status is Status.PASS

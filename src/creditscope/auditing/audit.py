@@ -117,7 +117,7 @@ def _examined(
     """The findings; where the reference has collapsed, once more: that gates the cosines with it."""
     credit = evidence.credit
     if credit is not None and credit.backprop is not None and credit.backprop.precision == "single":
-        variants = {**variants, "D9": "D9:single"}
+        variants = {**variants, "D9": "single"}
     findings = examine_all(evidence, variants, limits)
     reference = findings["D2"]
     if reference.status is Status.FIRES and reference.cause == "collapsed":

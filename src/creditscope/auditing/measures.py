@@ -14,7 +14,7 @@ from creditscope.evidence.credit import CreditEvidence, Layers, Moves, Null
 from creditscope.evidence.norms import non_finite
 from creditscope.evidence.records import Evidence
 from creditscope.statistics.layers import deep_mean, mean, spread
-from creditscope.verdict import Measurement
+from creditscope.verdict import Measurement, Reason
 
 COSINES = ("gamma", "gamma_clamped", "gamma_clamped_mean", "gamma_null", "gamma_null_std", "gamma_random")
 
@@ -26,8 +26,8 @@ def credit_measures(evidence: Evidence) -> dict[str, Measurement]:
         found["weight_drift"] = _drift(evidence.weight_drift)
     credit = evidence.credit
     if credit is None:
-        if evidence.credit_missing.startswith("not available"):
-            found["gamma"] = Measurement(math.nan, cause="not available", note=evidence.credit_missing)
+        if evidence.credit_missing.reason is Reason.NOT_AVAILABLE:
+            found["gamma"] = Measurement(math.nan, cause=Reason.NOT_AVAILABLE.value, note=evidence.credit_missing.text)
         return found
     found |= _alignment(credit)
     if credit.null is not None:
@@ -41,7 +41,7 @@ def credit_measures(evidence: Evidence) -> dict[str, Measurement]:
         for name in COSINES:
             if name in found:
                 note = f"{GATED}; {found[name].note}"
-                found[name] = replace(found[name], cause="gated", note=note)
+                found[name] = replace(found[name], cause=Reason.GATED.value, note=note)
     return found
 
 

@@ -62,7 +62,7 @@ def roles(entry: Diagnostic) -> list[str]:
 
     lines = []
     for protocol in PROFILES.values():
-        if protocol.variants.get(entry.code, entry.code) != entry.name:
+        if protocol.variants.get(entry.code, "") != entry.variant:
             continue
         modes = [mode for mode in protocol.modes if entry.code in mode.requires]
         for mode in modes:

@@ -26,7 +26,7 @@ from creditscope.compat.numbers import (
 from creditscope.diagnostics import diagnostics, examine
 from creditscope.errors import InvalidInput
 from creditscope.evidence.records import Evidence
-from creditscope.verdict import Finding, Measurement, Missing, judge, profile
+from creditscope.verdict import Finding, Measurement, Missing, Reason, judge, profile
 
 __all__ = [
     "DiagnosticReport",
@@ -187,7 +187,7 @@ def _drift(seen: Seen) -> Measurement | Missing:
     """(c) as it is judged: a batch whose gradient has no direction leaves it undefined."""
     count, vanished = len(seen.directions), sum(not direction.any() for direction in seen.directions)
     if count < 2:
-        return Missing("needs two disjoint batches, one was given")
+        return Missing(Reason.TOO_FEW, "needs two disjoint batches, one was given")
     if vanished:
         note = f"at layer {seen.layer}: the mean gradient of {vanished} of {count} batches vanishes"
         return Measurement(float("nan"), note=note)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from creditscope.registry import Registry
@@ -24,10 +24,11 @@ Measure = Callable[["Evidence"], Measurement | Missing]
 class Diagnostic:
     """One question: how it is measured, where it fires and why there, what it means and what to do.
 
-    `name` is its key in the registry: the code, or code:variant for another form of the same question.
+    `variant` names another form of the same question; the plain form has none.
     """
 
-    name: str
+    code: str
+    variant: str
     title: str
     limit: Limit
     means: str
@@ -38,9 +39,9 @@ class Diagnostic:
     revision: int = 1
 
     @property
-    def code(self) -> str:
-        """The code under which findings stand: D1 for D1 and for D1:april."""
-        return self.name.partition(":")[0]
+    def name(self) -> str:
+        """Its key in the registry."""
+        return registered_name(self.code, self.variant)
 
     @property
     def question(self) -> str:
@@ -54,16 +55,30 @@ class Diagnostic:
         return inspect.getdoc(self.measure) or ""
 
 
+def registered_name(code: str, variant: str) -> str:
+    """The key of a diagnostic in the registry: D1, or D1:april for a variant."""
+    return f"{code}:{variant}" if variant else code
+
+
 diagnostics: Registry[Diagnostic] = Registry("diagnostic", __name__)
 
 
 def diagnostic(
-    name: str, *, title: str, limit: Limit, means: str, does_not_mean: str, do: str, warns: bool = False
+    code: str,
+    *,
+    title: str,
+    limit: Limit,
+    means: str,
+    does_not_mean: str,
+    do: str,
+    variant: str = "",
+    warns: bool = False,
 ) -> Callable[[Measure], Measure]:
-    """Register a function Evidence -> Measurement (or Missing) as the diagnostic `name`."""
+    """Register a function Evidence -> Measurement (or Missing) as the diagnostic `code`, or as a variant of it."""
 
     def enter(measure: Measure) -> Measure:
-        diagnostics.add(name, Diagnostic(name, title, limit, means, does_not_mean, do, measure, warns))
+        entry = Diagnostic(code, variant, title, limit, means, does_not_mean, do, measure, warns)
+        diagnostics.add(entry.name, entry)
         return measure
 
     return enter
@@ -71,13 +86,12 @@ def diagnostic(
 
 def examine(entry: Diagnostic, evidence: Evidence, at: float | None = None) -> Finding:
     """Measure, compare with the limit (or with the user's own), and write down the finding."""
-    limit = entry.limit
-    if at is not None and at != limit.at:
-        limit = replace(limit, at=at, because=f"set by the user; the calibrated limit is {limit.at:g}")
+    limit = entry.limit if at is None else entry.limit.moved(at)
     answer = entry.measure(evidence)
-    measured = answer if isinstance(answer, Measurement) else answer.measured
-    status = limit.judge(answer) if isinstance(answer, Measurement) else Status.SKIPPED
-    note = answer.note if isinstance(answer, Measurement) else answer.reason
+    if isinstance(answer, Missing):
+        status, measured, note, reason = Status.SKIPPED, answer.measured, answer.text, answer.reason
+    else:
+        status, measured, note, reason = limit.judge(answer), answer, answer.note, None
     if status is Status.UNDECIDED and measured is not None and measured.interval is not None:
         note += "; the limit lies inside the interval"
     return Finding(
@@ -91,6 +105,8 @@ def examine(entry: Diagnostic, evidence: Evidence, at: float | None = None) -> F
         means=entry.means,
         does_not_mean=entry.does_not_mean,
         warns=entry.warns,
+        variant=entry.variant,
+        reason=reason,
     )
 
 
@@ -98,6 +114,6 @@ def examine_all(
     evidence: Evidence, variants: Mapping[str, str] = {}, limits: Mapping[str, float] = {}
 ) -> dict[str, Finding]:
     """Every registered diagnostic in order of its code, with a profile's variants in place of the plain forms."""
-    plain = [name for name in diagnostics if ":" not in name]
-    chosen = {code: diagnostics[variants.get(code, code)] for code in plain}
+    codes = [entry.code for entry in diagnostics.values() if not entry.variant]
+    chosen = {code: diagnostics[registered_name(code, variants.get(code, ""))] for code in codes}
     return {code: examine(entry, evidence, limits.get(code)) for code, entry in chosen.items()}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
 from creditscope.diagnostics.content import FLOOR, GATED
 from creditscope.statistics.layers import inexact, mean, standing, survives
-from creditscope.verdict import Limit, Measurement, Missing
+from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
     from creditscope.evidence.credit import CreditEvidence
@@ -39,22 +38,27 @@ def aggregation(evidence: Evidence) -> Measurement | Missing:
     """
     credit = evidence.credit
     if credit is None:
-        return Missing(evidence.credit_missing)
+        return evidence.credit_missing
     gammas = inexact(credit.alignment.exact, credit.exact)
     if not gammas:
-        return Missing("the credit is the gradient by construction, at every layer")
+        return Missing(Reason.NOT_APPLICABLE, "the credit is the gradient by construction, at every layer")
     if len(gammas) < FEWEST:
-        return Missing(f"needs {FEWEST} layers whose credit is not exact, there are {len(gammas)}")
+        return Missing(Reason.TOO_FEW, f"needs {FEWEST} layers whose credit is not exact, there are {len(gammas)}")
     overall = mean(gammas)
     if overall <= 0:
-        return Missing(f"the mean of Γ over the layers is {overall:.3g}: there is no alignment to be carried")
+        return Missing(
+            Reason.NOT_APPLICABLE,
+            f"the mean of Γ over the layers is {overall:.3g}: there is no alignment to be carried",
+        )
     z = _standing(credit)
     if z < FLOOR:
-        return Missing(f"the mean of Γ over the layers, {overall:.3g}, lies inside its null (z = {z:.1f})")
+        return Missing(
+            Reason.NOT_APPLICABLE, f"the mean of Γ over the layers, {overall:.3g}, lies inside its null (z = {z:.1f})"
+        )
     share = survives(gammas)
     note = f"mean Γ {overall:.3g}, without its largest layer {share * overall:.3g}"
     measured = Measurement(share, note=note)
-    return Missing(GATED, replace(measured, cause="gated")) if evidence.collapsed else measured
+    return Missing(Reason.GATED, GATED, measured) if evidence.collapsed else measured
 
 
 def _standing(credit: CreditEvidence) -> float:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
 from creditscope.statistics.layers import deep_mean, mean, spread, standing
-from creditscope.verdict import Limit, Measurement, Missing
+from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -40,12 +39,12 @@ def content(evidence: Evidence) -> Measurement | Missing:
     """
     credit = evidence.credit
     if credit is None:
-        return Missing(evidence.credit_missing)
+        return evidence.credit_missing
     null = credit.null
     if null is None or not null.draws:
-        return Missing("no null was drawn")
+        return Missing(Reason.NOT_GIVEN, "no null was drawn")
     if len(null.own) < 2:
-        return Missing("a stream without blocks has no deep layers")
+        return Missing(Reason.NOT_APPLICABLE, "a stream without blocks has no deep layers")
     draws = [deep_mean(draw, credit.exact) for draw in null.draws]
     own = deep_mean(null.own, credit.exact)
     z = standing(own, draws)
@@ -54,4 +53,4 @@ def content(evidence: Evidence) -> Measurement | Missing:
     if z < -FLOOR:
         note += ": anti-aligned"
     measured = Measurement(z, per_layer=per_layer, note=note)
-    return Missing(GATED, replace(measured, cause="gated")) if evidence.collapsed else measured
+    return Missing(Reason.GATED, GATED, measured) if evidence.collapsed else measured

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from creditscope.diagnostics import diagnostic, diagnostics, examine
 from creditscope.statistics.intervals import Interval, newcombe_interval, paired_interval, t_interval, welch_interval
-from creditscope.verdict import Finding, Limit, Measurement, Missing
+from creditscope.verdict import Finding, Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -41,9 +41,9 @@ def depth_utility(evidence: Evidence) -> Measurement | Missing:
     """
     trained, control = evidence.accuracy, evidence.control_accuracy
     if control is None:
-        return Missing("no frozen-blocks control was given: depth utility stays open")
+        return Missing(Reason.NO_CONTROL, "no frozen-blocks control was given: depth utility stays open")
     if trained is None:
-        return Missing("no accuracy was given, and none can be measured on these labels")
+        return Missing(Reason.NOT_GIVEN, "no accuracy was given, and none can be measured on these labels")
     interval, note = _interval(trained, control, evidence)
     margin = _points(fmean(trained) - fmean(control))
     if interval is not None:
@@ -51,7 +51,7 @@ def depth_utility(evidence: Evidence) -> Measurement | Missing:
     per_seed: tuple[float, ...] = ()
     if len(trained) == len(control) and evidence.matched_seeds:
         per_seed = tuple(_points(a - b) for a, b in zip(trained, control, strict=True))
-    return Measurement(margin, per_layer=per_seed, interval=interval, note=note)
+    return Measurement(margin, per_seed=per_seed, interval=interval, note=note)
 
 
 def _points(share: float) -> float:

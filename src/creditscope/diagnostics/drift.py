@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
-from creditscope.verdict import Limit, Measurement, Missing
+from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Directions, Evidence
@@ -36,7 +36,7 @@ def reference_drift(evidence: Evidence) -> Measurement | Missing:
     """
     directions = evidence.directions
     if directions is None:
-        return Missing("needs two disjoint batches, one was given")
+        return Missing(Reason.TOO_FEW, "needs two disjoint batches, one was given")
     layers = len(directions.sums)
     layer = stability_layer(layers - 1)
     values = tuple(_agreement(directions, index) for index in range(layers))

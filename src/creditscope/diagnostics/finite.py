@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
-from creditscope.verdict import Limit, Measurement, Missing
+from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -25,7 +25,7 @@ def finite(evidence: Evidence) -> Measurement | Missing:
     count of x with x = NaN or |x| = ∞, over states, gradients, logits (all images) and weights.
     """
     if evidence.non_finite is None:
-        return Missing("non-finite numbers were not counted")
+        return Missing(Reason.NOT_GIVEN, "non-finite numbers were not counted")
     where = {name: count for name, count in evidence.non_finite.items() if count}
     note = ", ".join(f"{count:,} in {name}" for name, count in where.items())
     return Measurement(float(sum(where.values())), note=note)

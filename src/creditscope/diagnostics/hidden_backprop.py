@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
-from creditscope.verdict import Limit, Measurement, Missing
+from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -33,13 +33,13 @@ def hidden_backprop(evidence: Evidence) -> Measurement | Missing:
     """
     credit = evidence.credit
     if credit is None:
-        return Missing(evidence.credit_missing)
+        return evidence.credit_missing
     found = credit.backprop
     if found is None:
-        return Missing("the weights were not changed")
+        return Missing(Reason.NOT_GIVEN, "the weights were not changed")
     told = {layer: ratio for layer, ratio in enumerate(found.ratios) if ratio == ratio}
     if found.reason or not told:
-        return Missing(found.reason or "no gradient moved")
+        return Missing(Reason.NOT_POSSIBLE, found.reason or "no gradient moved")
     worst = max(told, key=lambda layer: told[layer])
     note = f"largest at layer {worst}, {found.images} images, in {found.precision}"
     untold = [str(layer) for layer in range(len(found.ratios)) if layer not in told]
@@ -48,7 +48,7 @@ def hidden_backprop(evidence: Evidence) -> Measurement | Missing:
     measured = Measurement(told[worst], per_layer=(*found.ratios, float("nan")), note=note)  # a_L hears no block
     if credit.local:
         return measured
-    return Missing("declared to use the weights above: measured, not judged", measured)
+    return Missing(Reason.NOT_APPLICABLE, "declared to use the weights above: measured, not judged", measured)
 
 
 diagnostic(
@@ -65,7 +65,8 @@ diagnostic(
     warns=True,
 )(hidden_backprop)
 diagnostic(
-    "D9:single",
+    "D9",
+    variant="single",
     title=f"{TITLE}, where float64 is impossible",
     limit=Limit(
         at=0.1, fires="above", because="in float32 the forward pass moves by rounding, and local credit with it"

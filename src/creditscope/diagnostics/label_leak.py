@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
-from creditscope.verdict import Limit, Measurement, Missing
+from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -35,9 +35,9 @@ def label_leak(evidence: Evidence) -> Measurement | Missing:
     """
     leak = evidence.leak
     if leak is None:
-        return Missing(evidence.credit_missing)
+        return evidence.credit_missing
     if leak.reason:
-        return Missing(leak.reason)
+        return Missing(Reason.NOT_POSSIBLE, leak.reason)
     moved = f"the logits of {leak.share:.1%} of {leak.images:,} images move with their labels"
     note = f"{moved}, and {leak.flipped:,} predictions change" if leak.share else f"{leak.images:,} images"
     return Measurement(leak.share, note=note)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from creditscope.diagnostics import diagnostic
 from creditscope.diagnostics.content import GATED
 from creditscope.statistics.layers import deep_mean, standing
-from creditscope.verdict import Limit, Measurement, Missing
+from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
     from creditscope.evidence.credit import CreditEvidence
@@ -37,10 +37,10 @@ def precision(evidence: Evidence) -> Measurement | Missing:
     """
     credit = evidence.credit
     if credit is None:
-        return Missing(evidence.credit_missing)
+        return evidence.credit_missing
     found = credit.precision
     if found is None or not found.cosines:
-        return Missing(found.reason if found else "the gradient was not computed in float64")
+        return Missing(Reason.NOT_POSSIBLE, found.reason if found else "the gradient was not computed in float64")
     worst = min(found.cosines, key=lambda cosine: (cosine == cosine, cosine))  # NaN first
     note = _told_apart(credit, worst, found.dtype) + (f"; this Γ and z are {GATED}" if evidence.collapsed else "")
     return Measurement(worst, per_layer=found.cosines, note=note)

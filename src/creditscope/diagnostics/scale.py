@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
-from creditscope.verdict import Limit, Measurement, Missing
+from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -29,11 +29,12 @@ def scale_stability(evidence: Evidence) -> Measurement | Missing:
     """
     medians = evidence.hidden_medians
     if len(medians) < 2:
-        return Missing("a stream without blocks has no growth")
+        return Missing(Reason.NOT_APPLICABLE, "a stream without blocks has no growth")
     growth = medians[1:] / medians[:-1]
     worst = int(growth.nan_to_num(nan=float("inf")).argmax())
     return Measurement(
         growth[worst].item(),
         per_layer=tuple(growth.tolist()),
+        axis="block",
         note=f"largest across block {worst}, h_{worst} to h_{worst + 1}",
     )

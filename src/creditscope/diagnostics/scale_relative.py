@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 @diagnostic(
-    "D1:april",
+    "D1",
+    variant="april",
     title="Scale relative to layer 0",
     limit=Limit(at=50.0, fires="above", because="the published limit of the earlier protocol"),
     means="Some state is far larger than the embedding's.",

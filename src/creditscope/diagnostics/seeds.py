@@ -16,18 +16,20 @@ def over_seeds(found: Sequence[Finding | None]) -> Finding:
     first = present[0]
     answers = {(finding.status, finding.cause if finding.status is Status.FIRES else "") for finding in present}
     agreed = len(answers) == 1 and len(present) == len(found)
-    status = first.status if agreed else Status.UNDECIDED
+    status, reason = (first.status, first.reason) if agreed else (Status.UNDECIDED, None)
     measured = [finding.measurement for finding in present if finding.measurement is not None]
     fires = sum(finding.status is Status.FIRES for finding in present)
     note = f"fires on {fires} of {len(found)} seeds"
     if not measured:
-        return replace(first, status=status, measurement=None, note=first.note or note)
+        return replace(first, status=status, reason=reason, measurement=None, note=first.note or note)
     layers = [measurement.per_layer for measurement in measured]
     same = len({len(values) for values in layers}) == 1
     per_layer = tuple(_median(values) for values in zip(*layers, strict=True)) if same else ()
     cause = first.cause if agreed else ""
-    together = Measurement(_median([m.value for m in measured]), per_layer, None, cause, note)
-    return replace(first, status=status, measurement=together, note=note)
+    together = Measurement(
+        _median([m.value for m in measured]), per_layer, cause=cause, note=note, axis=measured[0].axis
+    )
+    return replace(first, status=status, reason=reason, measurement=together, note=note)
 
 
 def _median(values: Sequence[float]) -> float:

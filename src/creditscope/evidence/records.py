@@ -8,7 +8,7 @@ from functools import cached_property
 from torch import Tensor
 
 from creditscope.evidence.credit import CreditEvidence, LabelLeak, Layers
-from creditscope.verdict import NO_CREDIT
+from creditscope.verdict import NO_CREDIT, Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Evidence:
     accuracy_images: int | None = None  # test images behind one accuracy, if known
     matched_seeds: bool = True
     credit: CreditEvidence | None = None
-    credit_missing: str = NO_CREDIT  # why `credit` is None
+    credit_missing: Missing = NO_CREDIT  # why `credit` is None
     leak: LabelLeak | None = None
     weight_drift: Layers | None = None  # of embedding, blocks and read-out
     collapsed: bool = False  # D2 fires as collapsed: cosines with the reference mean nothing

@@ -15,7 +15,7 @@ from creditscope.diagnostics.reference import PUBLISHED_BATCH
 from creditscope.partial.fields import LAST
 from creditscope.partial.logs import LogRow, Norms
 from creditscope.records.record import Record
-from creditscope.verdict import Finding, Measurement, Missing, Status
+from creditscope.verdict import Finding, Measurement, Missing, Reason, Status
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -64,7 +64,9 @@ def finite(row: LogRow) -> Reading:
     if row.elsewhere:
         reason += f". Not finite, but neither state nor gradient: {', '.join(row.elsewhere)}"
     return Reading(
-        state=Coverage.OPEN, finding=_finding("D0", Missing(reason)), needed=f"{WEIGHTS}: it looks at every number."
+        state=Coverage.OPEN,
+        finding=_finding("D0", Missing(Reason.INDECISIVE, reason)),
+        needed=f"{WEIGHTS}: it looks at every number.",
     )
 
 
@@ -78,12 +80,13 @@ def scale(norms: Norms, blocks: int | None) -> Reading:
     complete = blocks is not None and list(known) == list(range(blocks + 1))
     if len(known) < 2:
         state = Coverage.OPEN if norms else Coverage.MISSING
-        return Reading(state=state, finding=_finding("D1", Missing(_too_few(norms))), needed=_for_scale(norms, blocks))
+        return Reading(state=state, finding=_finding("D1", _too_few(norms)), needed=_for_scale(norms, blocks))
     growths = [_root(known[j], known[i], j - i) for i, j in pairwise(known)]
     worst = max(range(len(growths)), key=lambda index: math.inf if math.isnan(growths[index]) else growths[index])
     first, last = list(pairwise(known))[worst]
     if complete:
-        found = Measurement(growths[worst], tuple(growths), note=f"largest across block {first}, h_{first} to h_{last}")
+        note = f"largest across block {first}, h_{first} to h_{last}"
+        found = Measurement(growths[worst], tuple(growths), note=note, axis="block")
         return Reading(state=Coverage.EXACT, finding=_finding("D1", found))
     across = f"blocks {first} to {last - 1}" if last - first > 1 else f"block {first}"
     note = f"at least this: geometric mean across {across}, (‖h_{last}‖/‖h_{first}‖)^(1/{last - first})"
@@ -93,7 +96,7 @@ def scale(norms: Norms, blocks: int | None) -> Reading:
     if math.isfinite(bound.value) and diagnostics["D1"].limit.past(bound.value):
         return Reading(state=Coverage.BOUNDED, finding=_finding("D1", bound), at_least=True)
     why = note if math.isnan(bound.value) else f"{note}; a single block may grow more"
-    open_ = _finding("D1", Missing(why, replace(bound, note=why)))
+    open_ = _finding("D1", Missing(Reason.INDECISIVE, why, replace(bound, note=why)))
     return Reading(state=Coverage.OPEN, finding=open_, at_least=True, needed=_for_scale(norms, blocks))
 
 
@@ -107,7 +110,9 @@ def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Readi
             "the last row holds no norm of a gradient",
             f"Log the median ‖g_L‖, at the deepest state. {_for_batch(batch_size)}",
         )
-        return Reading(state=Coverage.MISSING, finding=_finding("D2", Missing(reason)), needed=wanted.strip())
+        return Reading(
+            state=Coverage.MISSING, finding=_finding("D2", Missing(Reason.NOT_GIVEN, reason)), needed=wanted.strip()
+        )
     deepest = LAST if LAST in norms else blocks
     exact = deepest is not None and deepest in norms
     layer = deepest if exact and deepest is not None else max(norms)
@@ -120,7 +125,7 @@ def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Readi
         why = f"only a hint, {place}: {note}"
         return Reading(
             state=Coverage.OPEN,
-            finding=_finding("D2", Missing(why, Measurement(value, note=why))),
+            finding=_finding("D2", Missing(Reason.INDECISIVE, why, Measurement(value, note=why))),
             at_least=batch_size is None,
             layer=layer,
             needed=f"Log the median ‖g_L‖, at the deepest state{_or_blocks(blocks)}. {_for_batch(batch_size)}".strip(),
@@ -139,7 +144,7 @@ def _deepest(found: Measurement, batch_size: int | None) -> Reading:
     if math.isfinite(found.value) and not past:
         return Reading(state=Coverage.BOUNDED, finding=_finding("D2", found), at_least=True)
     why = f"{found.note}; it moves with the batch size N, which is not known"
-    open_ = _finding("D2", Missing(why, replace(found, note=why)))
+    open_ = _finding("D2", Missing(Reason.INDECISIVE, why, replace(found, note=why)))
     return Reading(state=Coverage.OPEN, finding=open_, at_least=True, needed=_for_batch(None))
 
 
@@ -155,7 +160,9 @@ def depth(trained: tuple[float, ...], control: tuple[float, ...] | None, images:
 
 def drift() -> Reading:
     """D4 compares directions, and a norm has none."""
-    finding = _finding("D4", Missing("it compares directions of gradients, and a log has their norms only"))
+    finding = _finding(
+        "D4", Missing(Reason.NOT_GIVEN, "it compares directions of gradients, and a log has their norms only")
+    )
     return Reading(state=Coverage.MISSING, finding=finding, needed=f"{WEIGHTS}.")
 
 
@@ -181,12 +188,13 @@ def _index(layer: int) -> str:
 # --- what would close a question ---
 
 
-def _too_few(norms: Norms) -> str:
+def _too_few(norms: Norms) -> Missing:
     if not norms:
-        return "the last row holds no norm of a state"
+        return Missing(Reason.NOT_GIVEN, "the last row holds no norm of a state")
     if LAST in norms:
-        return "‖h_L‖ was logged, but not how many blocks lie below it"
-    return f"only ‖h_{max(norms)}‖ is known in the last row, and growth needs two states"
+        return Missing(Reason.TOO_FEW, "‖h_L‖ was logged, but not how many blocks lie below it")
+    text = f"only ‖h_{max(norms)}‖ is known in the last row, and growth needs two states"
+    return Missing(Reason.TOO_FEW, text)
 
 
 def _for_scale(norms: Norms, blocks: int | None) -> str:

@@ -20,6 +20,7 @@ from creditscope.probes.weight_drift import weight_drift
 from creditscope.stream.isolation import own_gradients
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, Trace
+from creditscope.verdict import Missing, Reason
 
 SEED = 0  # of the probes' own generator: an audit repeats itself
 
@@ -72,7 +73,8 @@ class Probing:
         if initial is not None:
             evidence = replace(evidence, weight_drift=weight_drift(self._stream.subject, initial, modules))
         if self._source is not None and self._source.missing:
-            evidence = replace(evidence, credit_missing=f"not available: {self._source.missing}")
+            lost = Missing(Reason.NOT_AVAILABLE, f"not available: {self._source.missing}")
+            evidence = replace(evidence, credit_missing=lost)
         if self._credit is not None:
             evidence = replace(evidence, credit=self._credit.evidence(modules, loss_fn, generator))
         images = self._credit.batches if self._credit is not None else self._images

@@ -25,8 +25,8 @@ HEADINGS = {
     "rho_absolute_bp": "ρ abs. of BP",
     "weight_drift": "drift of W",
 }
-# D2 shows the gradient norm; D3's numbers are per seed; D6 speaks of the nulls, D7 and D9 name their worst layer.
-ELSEWHERE = ("gradient_norm", "D3", "gamma_null", "gamma_null_std", "gamma_random", "D7", "D9")
+# D2 shows the gradient norm; D6 speaks of the nulls, D7 and D9 name their worst layer.
+ELSEWHERE = ("gradient_norm", "gamma_null", "gamma_null_std", "gamma_random", "D7", "D9")
 GATED = ("gamma", "gamma_clamped", "gamma_clamped_mean", "D6")  # cosines with the reference gradient
 
 
@@ -47,11 +47,12 @@ def columns(report: Report) -> list[Column]:
     found = []
     for key, measurement, bound in _layered(report):
         cells: tuple[float | None, ...] = measurement.per_layer
-        if not cells or len(cells) not in (states, states - 1):
+        if measurement.axis == "block":
+            cells = (None, *cells)
+        if len(cells) != states or not measurement.per_layer:
             continue
-        cells = (None,) * (states - len(cells)) + cells
         past = tuple(bound is not None and cell is not None and bound.past(cell) for cell in cells)
-        found.append(Column(key, _heading(key, measurement, states), cells, past, collapsed(report) and key in GATED))
+        found.append(Column(key, _heading(report, key), cells, past, collapsed(report) and key in GATED))
     order = list(HEADINGS)
     return sorted(found, key=lambda column: order.index(column.key) if column.key in order else len(order))
 
@@ -86,7 +87,7 @@ def _layered(report: Report) -> Iterator[tuple[str, Measurement, Limit | None]]:
             yield code, finding.measurement, finding.limit if finding.status is Status.FIRES else None
 
 
-def _heading(key: str, measurement: Measurement, states: int) -> str:
-    if key == "D1" and len(measurement.per_layer) == states:
+def _heading(report: Report, key: str) -> str:
+    if key == "D1" and report.findings[key].variant == "april":
         return "‖h‖/‖h_0‖"  # the earlier form, relative to layer 0
     return HEADINGS.get(key, key.replace("_", " "))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from creditscope.records.report import Report
-from creditscope.verdict import NO_CREDIT, PROFILES, Finding, Status
+from creditscope.verdict import PROFILES, Finding, Reason, Status
 
 Item = tuple[str, str]  # a mark and its sentence
 
@@ -17,7 +17,7 @@ def judged(report: Report) -> tuple[str, ...]:
 
 def asked(report: Report) -> list[Finding]:
     """The findings of an audit; where no credit was given, without the questions about it."""
-    return [finding for finding in report.findings.values() if finding.note != NO_CREDIT]
+    return [finding for finding in report.findings.values() if finding.reason is not Reason.NO_CREDIT]
 
 
 def advisory(report: Report, code: str) -> bool:

@@ -166,8 +166,8 @@ def _word(finding: Finding) -> str:
 
 
 def _note(finding: Finding, ahead: str, is_advisory: bool) -> str:
-    own = finding.limit.because if finding.limit.because.startswith("set by the user") else ""
-    parts = (ahead, interval(finding), finding.note, own and f"limit {own}", "advisory" if is_advisory else "")
+    own = f"limit {finding.limit.origin}" if finding.limit.calibrated is not None else ""
+    parts = (ahead, interval(finding), finding.note, own, "advisory" if is_advisory else "")
     return "; ".join(part for part in parts if part)
 
 

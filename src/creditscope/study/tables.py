@@ -148,7 +148,7 @@ class _Judging:
         at = self.limits.get(finding.code)
         if at is None or finding.measurement is None or finding.status is Status.SKIPPED or at == finding.limit.at:
             return finding
-        limit = replace(finding.limit, at=at, because=f"set by the user; the report's limit is {finding.limit.at:g}")
+        limit = finding.limit.moved(at)
         return replace(finding, limit=limit, status=limit.judge(finding.measurement))
 
 

@@ -28,7 +28,7 @@ def margin_rows(views: Sequence[AuditView], joined: Mapping[str, Measurement]) -
         found = measurement(shown, "D3")
         if found is None:
             continue
-        seeds = found.per_layer if len(found.per_layer) > 1 else ()
+        seeds = found.per_seed if len(found.per_seed) > 1 else ()
         rows += [_row(shown, Measurement(margin), _seed(shown, index)) for index, margin in enumerate(seeds)]
         rows.append(_row(shown, found, "all seeds" if seeds else _seed(shown, 0)))
     for label, found in joined.items():

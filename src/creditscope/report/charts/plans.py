@@ -42,9 +42,9 @@ def _ceilings(shown: AuditView) -> list[Row]:
 
 
 def _relative(shown: AuditView) -> bool:
-    """Whether D1 has the earlier form, relative to layer 0: a number for every state, not for every block."""
-    found = measurement(shown, "D1")
-    return shown.report is not None and found is not None and len(found.per_layer) == shown.report.subject.depth + 1
+    """Whether D1 has the earlier form, relative to layer 0."""
+    bound = finding([shown], "D1")
+    return bound is not None and bound.variant == "april"
 
 
 def _growth(inputs: ChartInputs) -> ChartPlan | None:

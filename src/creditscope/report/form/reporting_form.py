@@ -95,8 +95,8 @@ def _results(report: Report) -> Iterator[tuple[str, str]]:
         if code in report.findings:
             finding = report.findings[code]
             told = [f"{value(finding)}, fires {limit(finding.limit)}: {finding.status}"]
-            word = "per seed" if code == "D3" else "per layer"
-            told += [f"{word} {_layers(finding.per_layer)}"] if finding.per_layer else []
+            told += [f"per layer {_layers(finding.per_layer)}"] if finding.per_layer else []
+            told += [f"per seed {_layers(finding.per_seed)}"] if finding.per_seed else []
             told += [part for part in (interval(finding), finding.note) if part]
             yield f"{code} {finding.title.lower()}", "; ".join(told)
     firing = (finding for finding in report.findings.values() if finding.status == "fires")
