@@ -19,15 +19,17 @@ CONTRIBUTING = ROOT.parents[1] / "CONTRIBUTING.md"
 PAPERS = ROOT.parent / "creditscope_papers"
 AT_ONCE, TYPING, LATER = "at once", "for types", "inside a function"
 
-GROUND = "batch credit errors files plugins provenance registry verdict"
+GROUND = "batch control credit errors files options plugins provenance registry verdict"
 # What each part may import of ours; every part is listed, in strata from the bottom up. CONTRIBUTING.md draws it.
 MAY: dict[str, str] = {
     "errors": "",
     "batch": "",
     "provenance": "",
     "files": "errors",
+    "control": "errors",
     "registry": "errors",
     "plugins": "errors",
+    "options": "errors registry",
     "verdict": "errors registry",
     "credit": "batch errors",
     "stream": GROUND,
@@ -37,7 +39,7 @@ MAY: dict[str, str] = {
     "records": GROUND,
     "diagnostics": f"statistics {GROUND}",
     "evidence": f"stream {GROUND}",
-    "methods": f"stream networks {GROUND}",
+    "methods": f"stream networks records {GROUND}",
     "report": f"records statistics {GROUND}",
     "probes": f"stream evidence statistics {GROUND}",
     "training": f"methods datasets networks evidence diagnostics stream records statistics {GROUND}",

@@ -69,12 +69,9 @@ def case(name: str, on: str) -> Case:
 
 
 def supported(name: str, on: str) -> bool:
-    """Whether the rule takes this network; a refusal of any other kind is an error of the rule."""
-    try:
-        case(name, on)
-    except InvalidInput:
-        return False
-    return True
+    """Whether the rule declares that it supports this network."""
+    declared = methods[name].networks
+    return declared is None or on in declared
 
 
 PAIRS = [(name, on) for name in methods for on in networks if supported(name, on)]
@@ -131,6 +128,41 @@ def same_credit(one: Credit, other: Credit) -> bool:
 def test_the_entry_knows_its_own_name_and_revision(name: str) -> None:
     assert methods[name].name == name
     assert methods[name].revision >= 1
+
+
+def test_the_facts_of_a_rule_are_complete_and_name_it(name: str) -> None:
+    facts = methods[name].facts
+    assert facts is not None
+    assert facts.name == name
+    assert facts.summary == methods[name].summary
+    assert facts.summary.endswith(".")
+    assert "\n" not in facts.summary
+    assert "=" in facts.formula
+
+
+def test_feedback_is_drawn_exactly_where_the_facts_give_its_law(at_work: Case) -> None:
+    facts = at_work.rule.facts
+    assert facts is not None
+    assert bool(at_work.feedback.tensors) == bool(facts.feedback)
+
+
+def test_every_declared_network_is_registered_and_every_other_one_is_refused(name: str) -> None:
+    declared = methods[name].networks
+    assert declared is None or set(declared) <= set(networks)
+    for on in networks:
+        if supported(name, on):
+            case(name, on)  # refusing a network that it declares is a failure of the rule
+        else:
+            with pytest.raises(InvalidInput):
+                case(name, on)
+
+
+def test_the_record_of_a_run_carries_the_facts_and_every_option_of_its_rule(name: str) -> None:
+    record = finished(name, "resmlp").record
+    assert record.method == methods[name].facts
+    assert record.resolved["method"] == name
+    for option in dataclasses.fields(methods[name]):  # type: ignore[arg-type]
+        assert record.resolved[f"method.{option.name}"] == option.default
 
 
 def test_a_rule_is_a_value(name: str) -> None:

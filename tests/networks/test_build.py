@@ -64,13 +64,13 @@ def test_an_unknown_option_is_answered_with_the_nearest_one() -> None:
     with pytest.raises(UnknownName) as caught:
         build("resmlp", 12, 3, 0, dept=2)
     assert str(caught.value) == (
-        "There is no option of 'resmlp' called 'dept'. Did you mean 'depth'?\n"
-        "Known: d, depth, residual, terminal_ln, w2_std. See help(ResidualMLP)."
+        "There is no option of network 'resmlp' called 'dept'. Did you mean 'depth'?\n"
+        "Known: d, depth, residual, terminal_ln, w2_std."
     )
 
 
 def test_the_generator_is_no_option() -> None:
-    with pytest.raises(UnknownName, match="no option of 'resmlp' called 'generator'"):
+    with pytest.raises(UnknownName, match="no option of network 'resmlp' called 'generator'"):
         build("resmlp", 12, 3, 0, generator=torch.Generator())  # type: ignore[arg-type]
 
 
@@ -85,7 +85,7 @@ def test_an_unknown_network_is_answered_with_the_nearest_one() -> None:
      ("terminal_ln", 1, "true or false"), ("w2_std", "0.1", "a number"), ("w2_std", True, "a number")],
 )  # fmt: skip
 def test_a_value_of_another_kind_is_refused(option: str, value: Any, wanted: str) -> None:
-    with pytest.raises(InvalidInput, match=f"{option} is {value!r}, of type (.|\n)*Give {wanted}"):
+    with pytest.raises(InvalidInput, match=f"{option} of network 'resmlp' is {value!r}, of type (.|\n)*Give {wanted}"):
         build("resmlp", 12, 3, 0, **{option: value})
 
 

@@ -35,10 +35,10 @@ def test_a_failed_verdict_stays_failed() -> None:
 @pytest.mark.parametrize(("diverged", "status"), [(None, "pass"), (STOPPED, "skipped")])
 def test_a_diverged_twin_is_no_control(tmp_path, diverged, status) -> None:
     spec = RunSpec(method="dfa", epochs=1)
-    runs = {run.key: run for run in (spec, spec.twin("frozen"))}
+    runs = {run.key: run for run in (spec, spec.control_spec("frozen"))}
     record(spec, 0.5, report=report(HEALTHY)).to_json(tmp_path / spec.key / "record.json")
-    twin = record(spec.twin("frozen"), 0.1, diverged=diverged)
-    twin.to_json(tmp_path / spec.twin("frozen").key / "record.json")
+    twin = record(spec.control_spec("frozen"), 0.1, diverged=diverged)
+    twin.to_json(tmp_path / spec.control_spec("frozen").key / "record.json")
     row = next(row for row in audit_table(runs, Store(tmp_path)) if row.spec.control == "none")
     assert row.seeds[0].findings["D3"].status == status
     assert frozen_twins(spec, [twin]) == (twin,)

@@ -96,11 +96,9 @@ def test_a_method_tells_its_credit_without_being_imported(name):
 
 def test_the_defaults_that_a_source_shows_are_those_of_the_entry():
     from creditscope.networks import networks
-    from creditscope.runs.spec import known_options
+    from creditscope.options import options_of
 
-    assert networks
-    known = known_options(networks["resmlp"])
-    assert entry("network", "resmlp").defaults == {name: value for name, value in known.items() if name != "generator"}
+    assert entry("network", "resmlp").defaults == options_of("network", networks["resmlp"])
 
 
 def test_a_plugin_s_method_is_named_and_not_guessed_at():

@@ -27,7 +27,7 @@ def checkpoint():
 
 
 def test_the_report_has_the_records_accuracy_the_twins_and_the_credit(checkpoint):
-    twin = record(SPEC.twin("frozen"), 0.1)
+    twin = record(SPEC.control_spec("frozen"), 0.1)
     report = audit_checkpoint(checkpoint, load_data(SPEC), [twin])
     assert report.accuracy == (checkpoint.record.accuracy,)
     assert report.control_accuracy == (0.1,)
@@ -38,11 +38,11 @@ def test_the_report_has_the_records_accuracy_the_twins_and_the_credit(checkpoint
 
 
 def test_the_own_seeds_twin_is_taken_before_others_and_strangers_are_refused():
-    own, other = record(SPEC.twin("frozen")), record(SPEC.twin("frozen").model_copy(update={"seed": 2}))
+    own, other = record(SPEC.control_spec("frozen")), record(SPEC.control_spec("frozen").model_copy(update={"seed": 2}))
     assert frozen_twins(SPEC, [other, own]) == (own,)
     assert frozen_twins(SPEC, [other]) == (other,)
     with pytest.raises(InvalidInput, match="is not the frozen twin of dfa"):
-        frozen_twins(SPEC, [record(SPEC.model_copy(update={"epochs": 3}).twin("frozen"))])
+        frozen_twins(SPEC, [record(SPEC.model_copy(update={"epochs": 3}).control_spec("frozen"))])
 
 
 def test_a_job_of_another_version_is_refused(tmp_path):
@@ -69,12 +69,12 @@ def test_a_network_that_cannot_be_audited_is_handed_back_all_the_same(monkeypatc
 
 def test_local_processes_do_the_runs_with_the_same_bits_as_this_one(tmp_path, checkpoint):
     wrong = SPEC.model_copy(update={"control": "ladder-9"})
-    runs = {spec.key: spec for spec in (SPEC, SPEC.twin("frozen"), wrong)}
+    runs = {spec.key: spec for spec in (SPEC, SPEC.control_spec("frozen"), wrong)}
     store = Store(tmp_path / "store")
     text = io.StringIO()
     with LocalEngine(1) as engine:
         summary = run_study(runs, store, engine, Board(text), StudyOptions(Job("", SPEC)))
-    assert summary.done == [SPEC.key, SPEC.twin("frozen").key]
+    assert summary.done == [SPEC.key, SPEC.control_spec("frozen").key]
     assert summary.failed == [wrong.key]
     assert "The ladder has rungs 0 to 2" in store.failure(wrong.key).traceback
     found = load(store.folder / SPEC.key)

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from creditscope.commands.options import Value
 from creditscope.errors import BadFile, InvalidInput
+from creditscope.options import Option
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -81,7 +81,7 @@ def first_images(batches: Iterator[Batch], size: int, limit: int | None) -> Iter
 
 
 def subject_from(
-    weights: Path, network: str | None, model: str | None, options: dict[str, Value], data: Data
+    weights: Path, network: str | None, model: str | None, options: dict[str, Option], data: Data
 ) -> nn.Module:
     """The network of that name, or of the user's own function, filled with the weights of a file."""
     from creditscope.training.weights import load_weights, read_weights
@@ -97,24 +97,23 @@ def subject_from(
     return built
 
 
-def network_from(name: str, options: dict[str, Value], data: Data, weights: dict[str, Tensor]) -> nn.Module:
+def network_from(name: str, options: dict[str, Option], data: Data, weights: dict[str, Tensor]) -> nn.Module:
     """A registered network of the data's shape; its classes are the data's, else those of the weights."""
     from creditscope.networks.build import build
     from creditscope.training.weights import unwrapped
 
-    typed: dict[str, bool | int | float] = options  # type: ignore[assignment]  # build refuses other kinds
     if data.classes is not None:
-        return build(name, data.shape, data.classes, 0, **typed)
-    two, three = (build(name, data.shape, classes, 0, **typed).state_dict() for classes in (2, 3))
+        return build(name, data.shape, data.classes, 0, **options)
+    two, three = (build(name, data.shape, classes, 0, **options).state_dict() for classes in (2, 3))
     weights = dict(unwrapped(weights, two))
     for key, tensor in two.items():
         axes = [axis for axis, (a, b) in enumerate(zip(tensor.shape, three[key].shape, strict=True)) if a != b]
         if axes and key in weights and weights[key].dim() == tensor.dim():
-            return build(name, data.shape, weights[key].shape[axes[0]], 0, **typed)
-    return build(name, data.shape, 2, 0, **typed)  # it will not fit, and loading says where
+            return build(name, data.shape, weights[key].shape[axes[0]], 0, **options)
+    return build(name, data.shape, 2, 0, **options)  # it will not fit, and loading says where
 
 
-def model_from(path: str, options: dict[str, Value]) -> nn.Module:
+def model_from(path: str, options: dict[str, Option]) -> nn.Module:
     """The model that a user's own function returns, called with the options."""
     from torch import nn
 

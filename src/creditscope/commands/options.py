@@ -8,17 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from creditscope.errors import BadFile, InvalidInput
+from creditscope.options import Option, Scalar
 
 if TYPE_CHECKING:
     import torch
 
     from creditscope.stream.states import Read
 
-Value = bool | int | float | str
+
+def value(text: str) -> Option:
+    """A whole number, a number, true or false, else the text itself; several with commas between them are a tuple."""
+    parts = text.split(",")
+    return scalar(text) if len(parts) == 1 else tuple(scalar(part.strip()) for part in parts if part.strip())
 
 
-def value(text: str) -> Value:
-    """A whole number, a number, true or false, else the text itself."""
+def scalar(text: str) -> Scalar:
+    """One value of an option."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
@@ -29,9 +34,9 @@ def value(text: str) -> Value:
     return text
 
 
-def pairs(given: Sequence[str] | None, option: str, example: str) -> dict[str, Value]:
+def pairs(given: Sequence[str] | None, option: str, example: str) -> dict[str, Option]:
     """name=value, as often as it was given; the same name twice is an error."""
-    found: dict[str, Value] = {}
+    found: dict[str, Option] = {}
     for text in given or ():
         name, separator, right = text.partition("=")
         if not separator or not name or not right:
@@ -51,7 +56,7 @@ def thresholds(given: Sequence[str] | None) -> dict[str, float]:
     """Limits by code."""
     found = {}
     for code, at in pairs(given, "--threshold", "D1=100").items():
-        if isinstance(at, bool | str):
+        if not isinstance(at, int | float) or isinstance(at, bool):
             raise InvalidInput(f"--threshold {code}={at} is no number.\nA limit must be one, for example D1=100.")
         found[code] = float(at)
     return found

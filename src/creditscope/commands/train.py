@@ -87,7 +87,7 @@ def train(
             plugins=tuple(plugin or ()),
         )
         names = _named(controls, control)
-        twins = [RunSpec.model_validate(spec.twin(name).model_dump()) for name in names]
+        twins = [spec.control_spec(name) for name in names]
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -18,6 +18,7 @@ L = TypeVar("L", bound="Callable[..., Dataset]")
 class Loader(Protocol):
     """A function of the cache folder (None: the default one) and of the dataset's own keyword options."""
 
+    summary: str
     revision: int
 
     def __call__(self, folder: Path | None = None, **options: Any) -> Dataset:
@@ -28,12 +29,12 @@ class Loader(Protocol):
 datasets: Registry[Loader] = Registry("dataset", __name__)
 
 
-def dataset(name: str, *, revision: int = 1) -> Callable[[L], L]:
+def dataset(name: str, *, summary: str, revision: int = 1) -> Callable[[L], L]:
     """Register a loader; raise `revision` when a fix changes its tensors."""
 
     def enter(load: L) -> L:
         loader = cast(Loader, load)
-        loader.revision = revision
+        loader.summary, loader.revision = summary, revision
         datasets.add(name, loader)
         return load
 

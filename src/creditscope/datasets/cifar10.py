@@ -27,7 +27,10 @@ ARCHIVE = Archive(
 )
 
 
-@dataset("cifar10")
+@dataset(
+    "cifar10",
+    summary="50,000 training and 10,000 test images (3, 32, 32) in ten classes; cropped and mirrored in training.",
+)
 def cifar10(folder: Path | None = None) -> Dataset:
     """50,000 training and 10,000 test images (3, 32, 32) in ten classes; training batches are cropped and mirrored.
 

@@ -21,7 +21,10 @@ ARCHIVE = Archive(
 SUMS = "SHA256SUMS"
 
 
-@dataset("cifar100")
+@dataset(
+    "cifar100",
+    summary="50,000 training and 10,000 test images (3, 32, 32) in 100 classes; cropped and mirrored in training.",
+)
 def cifar100(folder: Path | None = None) -> Dataset:
     """50,000 training and 10,000 test images (3, 32, 32) in 100 classes; training batches are cropped and mirrored.
 

@@ -40,7 +40,7 @@ CONTENT = {
 }
 
 
-@dataset("fashion_mnist")
+@dataset("fashion_mnist", summary="60,000 training and 10,000 test images (1, 28, 28) in ten classes; no augmentation.")
 def fashion_mnist(folder: Path | None = None) -> Dataset:
     """60,000 training and 10,000 test images (1, 28, 28) in ten classes; no augmentation.
 

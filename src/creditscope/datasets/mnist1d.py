@@ -13,7 +13,9 @@ from creditscope.datasets import dataset
 from creditscope.datasets.tensors import Dataset
 
 
-@dataset("mnist1d")
+@dataset(
+    "mnist1d", summary="4,000 training and 1,000 test signals of length 40 in ten classes; comes with the package."
+)
 def mnist1d(folder: Path | None = None) -> Dataset:
     """4,000 training and 1,000 test signals of length 40 in ten classes; the cache folder is not used.
 

@@ -14,7 +14,7 @@ from creditscope.datasets.tensors import Dataset
 from creditscope.errors import InvalidInput
 
 
-@dataset("teacher")
+@dataset("teacher", summary="Gaussian inputs labelled by a random teacher network; any size, generated from a seed.")
 def teacher(
     folder: Path | None = None,
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from creditscope.records.run import MethodFacts
 from creditscope.registry import Registry
 
 if TYPE_CHECKING:
@@ -15,11 +16,29 @@ if TYPE_CHECKING:
 methods: Registry[type[CreditRule]] = Registry("method", __name__)
 
 
-def method(name: str, *, revision: int = 1) -> Callable[[R], R]:
-    """Register a rule; raise `revision` when a fix changes its numbers."""
+def method(
+    name: str,
+    *,
+    summary: str,
+    formula: str,
+    feedback: str = "",
+    paper: str = "",
+    networks: tuple[str, ...] | None = None,
+    revision: int = 1,
+) -> Callable[[R], R]:
+    """Register a rule with its facts, which every record of a run carries.
+
+    summary   what the rule does, in one sentence
+    formula   its credit a_l
+    feedback  the law of its fixed random feedback; empty if it draws none
+    paper     where it comes from
+    networks  names of the registered networks that it supports; None for all of them
+    revision  raise it when a fix changes the rule's numbers
+    """
 
     def enter(cls: R) -> R:
-        cls.name, cls.revision = name, revision
+        cls.name, cls.summary, cls.revision, cls.networks = name, summary, revision, networks
+        cls.facts = MethodFacts(name=name, summary=summary, formula=formula, feedback=feedback, paper=paper)
         methods.add(name, cls)
         return cls
 

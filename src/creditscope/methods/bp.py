@@ -65,7 +65,12 @@ def _states(network: StagedNetwork, inputs: Tensor) -> tuple[list[Tensor], list[
     return states, branches
 
 
-@method("bp")
+@method(
+    "bp",
+    summary="Backpropagation: the true gradient, end to end.",
+    formula="a_l = g_l = ∂ℓ/∂h_l",
+    paper="Rumelhart, Hinton and Williams (1986)",
+)
 @dataclass(frozen=True)
 class Backprop(EndToEnd):
     """The true gradient, end to end.

@@ -22,7 +22,13 @@ NOISES, SIGMA, TAU = 8, 0.1, 0.1  # K, σ (absolute) and τ of the soft minimum
 WARM_UP = 0.2  # share of the steps in which only V and the read-out learn
 
 
-@method("credit_bridge")
+@method(
+    "credit_bridge",
+    summary="Credit Bridge: a network V learns the value of every state, last one first; credit is its gradient.",
+    formula="a_l = ∇_h V(h_l, l/L, e),  V trained on (V(h_l) - target_l)² and on ∇V(h_L) = g_L",
+    paper="Hao, Wan and Zhai (2026)",
+    networks=("resmlp", "student_net"),
+)
 @dataclass(frozen=True)
 class CreditBridge(BridgeRule):
     """A network V learns what a state is worth, backwards from the last one; credit is its slope.

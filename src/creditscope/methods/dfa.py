@@ -16,7 +16,13 @@ from creditscope.methods.rule import Feedback, look
 from creditscope.networks.staged import StagedNetwork
 
 
-@method("dfa")
+@method(
+    "dfa",
+    summary="Direct feedback alignment: every state receives the output error through its own fixed random matrix.",
+    formula="a_l = e B_l,  e = softmax(logits) - onehot(labels)",
+    feedback="B_l (classes × features of h_l) ~ N(0, 1)/√classes, drawn once",
+    paper="Nøkland (2016)",
+)
 @dataclass(frozen=True)
 class DirectFeedback(LocalRule):
     """Every state hears the output error through its own fixed random matrix.

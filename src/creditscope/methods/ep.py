@@ -21,7 +21,13 @@ REJECTED = "rejected"
 TOO_MANY = 0.5  # of an epoch's relaxation steps
 
 
-@method("ep")
+@method(
+    "ep",
+    summary="Equilibrium propagation: credit is read from the prediction errors of nudged states that have settled.",
+    formula="a_l = -ε_l/β_i after T steps down E + β_i ℓ_i,  E = ½ Σ_l ‖ε_l‖²,  ε_0 = h_0 - embed(x),  "
+    "ε_{l+1} = h_{l+1} - F_l(h_l)",
+    paper="Scellier and Bengio (2017); this energy: Whittington and Bogacz (2017)",
+)
 @dataclass(frozen=True)
 class EquilibriumPropagation(LocalRule):
     """Nudge the loss a little, let all states settle, and read credit from the prediction errors that remain.

@@ -15,7 +15,13 @@ from creditscope.methods.rule import Feedback, look
 from creditscope.networks.staged import StagedNetwork
 
 
-@method("fa")
+@method(
+    "fa",
+    summary="Feedback alignment between blocks: credit descends block by block through fixed random matrices.",
+    formula="a_L = g_L through the read-out;  a_l = a_{l+1} B_l",
+    feedback="B_l (features of h_{l+1} × features of h_l) ~ N(0, 1)/√rows, drawn once",
+    paper="Lillicrap et al. (2016), at block level",
+)
 @dataclass(frozen=True)
 class BlockFeedback(LocalRule):
     """Credit walks from block to block through fixed random matrices.

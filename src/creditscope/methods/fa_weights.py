@@ -23,7 +23,13 @@ from creditscope.stream.padding import padded
 OTHERS = (nn.Conv1d, nn.Conv3d, nn.modules.conv._ConvTransposeNd, nn.Bilinear, nn.RNNBase, nn.RNNCellBase)
 
 
-@method("fa_weights")
+@method(
+    "fa_weights",
+    summary="Feedback alignment inside every Linear and Conv2d: W forward, a fixed random B backward.",
+    formula="y = x Wᵀ;  ∂ℓ/∂x := (∂ℓ/∂y) B,  ∂ℓ/∂W = (∂ℓ/∂y)ᵀ x",
+    feedback="B (the shape of W) ~ N(0, 1)/√fan_out for every Linear and Conv2d, drawn once",
+    paper="Lillicrap et al. (2016)",
+)
 @dataclass(frozen=True)
 class WeightFeedback(EndToEnd):
     """Classic feedback alignment in every Linear and Conv2d: W forward, a fixed random B backward.

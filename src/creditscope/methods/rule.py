@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from creditscope.batch import Batch
 from creditscope.credit import Credit, CreditSource
 from creditscope.networks.staged import StagedNetwork
+from creditscope.records.run import MethodFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,10 @@ class CreditRule(ABC):
     """A method: how credit reaches the states, and how it becomes an update."""
 
     name: ClassVar[str]
+    summary: ClassVar[str]
     revision: ClassVar[int] = 1
+    facts: ClassVar[MethodFacts | None] = None  # set by @method
+    networks: ClassVar[tuple[str, ...] | None] = None  # registered networks that it supports; None for all
     uses_weights_above: ClassVar[bool] = False  # carries credit through the weights above: measured, not judged, by D9
 
     @abstractmethod

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 networks: Registry[type[StagedNetwork]] = Registry("network", __name__)
 
 
-def network(name: str, *, revision: int = 1) -> Callable[[N], N]:
+def network(name: str, *, summary: str, revision: int = 1) -> Callable[[N], N]:
     """Register a network class; raise `revision` when a fix changes its numbers."""
 
     def enter(cls: N) -> N:
-        cls.name, cls.revision = name, revision
+        cls.name, cls.summary, cls.revision = name, summary, revision
         networks.add(name, cls)
         return cls
 

@@ -1,26 +1,21 @@
-"""How does a name become a network?  The seed fixes every bit of it."""
+"""Networks by name, drawn from a seed that fixes every bit of them."""
 
 from __future__ import annotations
 
 import hashlib
-import inspect
 
 import torch
 
-from creditscope.errors import InvalidInput, UnknownName
+from creditscope import options as entry_options
 from creditscope.networks import networks
 from creditscope.networks.options import whole
 from creditscope.networks.staged import StagedNetwork
-from creditscope.registry import unknown
-
-Option = bool | int | float
-KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number"}
+from creditscope.options import Option
 
 
 def options_of(name: str) -> dict[str, Option]:
     """Every option of a registered network, with its default."""
-    parameters = inspect.signature(networks[name].__init__).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "generator"}
+    return entry_options.options_of("network", networks[name])
 
 
 def build(name: str, inputs: int | tuple[int, ...], classes: int, seed: int, **options: Option) -> StagedNetwork:
@@ -29,14 +24,10 @@ def build(name: str, inputs: int | tuple[int, ...], classes: int, seed: int, **o
     inputs    shape of one sample, or its number of features
     options   keyword options of the network's class; an unknown one is an error
     """
-    known = options_of(name)
-    for option, value in options.items():
-        if option not in known:
-            raise UnknownName(unknown(f"option of {name!r}", option, known) + f" See help({networks[name].__name__}).")
-        _same_kind(option, value, known[option])
+    given = entry_options.filled("network", name, options_of(name), options)
     whole("classes", classes, 2)
     shape = inputs if isinstance(inputs, int) else tuple(inputs)
-    return networks[name](shape, classes, **options, generator=weight_generator(seed))
+    return networks[name](shape, classes, **given, generator=weight_generator(seed))
 
 
 def weight_generator(seed: int) -> torch.Generator:
@@ -47,14 +38,3 @@ def weight_generator(seed: int) -> torch.Generator:
     """
     digest = hashlib.sha256(f"weights {whole('seed', seed, 0)}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:4], "big"))  # PyTorch's CPU engine keeps 32 bits
-
-
-def _same_kind(option: str, value: Option, default: Option) -> None:
-    """Refuse a value of another kind than the default, except a whole number where any number will do."""
-    allowed = (int, float) if type(default) is float else (type(default),)
-    if type(value) not in allowed:
-        raise InvalidInput(
-            f"{option} is {value!r}, of type {type(value).__name__}.\n"
-            "It would be read as something else than was meant.\n"
-            f"Give {KINDS.get(type(default), type(default).__name__)}, such as the default {default!r}."
-        )

@@ -28,7 +28,7 @@ class ResidualBlock(nn.Module):
         return out
 
 
-@network("resmlp")
+@network("resmlp", summary="Residual MLP: Linear | L x (LayerNorm, Linear, GELU, Linear) | LayerNorm, Linear.")
 class ResidualMLP(StagedNetwork):
     """embed Linear | L x (LayerNorm, Linear, GELU, Linear) | LayerNorm, Linear.
 
@@ -52,7 +52,7 @@ class ResidualMLP(StagedNetwork):
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        self.residual = residual
+        self.residual, self.terminal_layernorm = residual, terminal_ln
         whole("d", d, 1)
         within("w2_std", w2_std, 0.0, math.inf)
         self.embed = nn.Linear(features(inputs), d)

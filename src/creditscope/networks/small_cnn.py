@@ -42,7 +42,10 @@ class FullStage(nn.Module):
         return F.relu(self.fc(state.flatten(1)))
 
 
-@network("small_cnn")
+@network(
+    "small_cnn",
+    summary="Plain CNN with BatchNorm: conv stage | conv stage, conv stage, fully connected stage | Linear.",
+)
 class SmallCNN(StagedNetwork):
     """conv stage | conv stage, conv stage, fully connected stage | Linear.
 

@@ -28,7 +28,10 @@ class ConvBlock(nn.Module):
         return out
 
 
-@network("small_resnet")
+@network(
+    "small_resnet",
+    summary="Residual CNN with BatchNorm: conv | L residual blocks in three groups | mean over the image, Linear.",
+)
 class SmallResNet(StagedNetwork):
     """conv, BatchNorm, ReLU | L residual blocks in three groups | ReLU, mean over the image, Linear.
 

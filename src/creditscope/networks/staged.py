@@ -34,9 +34,11 @@ class StagedNetwork(nn.Module, metaclass=Seeded):
     """
 
     name: ClassVar[str]
+    summary: ClassVar[str]
     revision: ClassVar[int] = 1
     residual: bool = True
     token: Literal["first", "mean", "all"] | int = "first"  # which vector stands for a state with tokens
+    terminal_layernorm: bool = False  # whether a LayerNorm precedes the read-out
     blocks: nn.ModuleList
 
     @abstractmethod

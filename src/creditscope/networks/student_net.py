@@ -24,7 +24,9 @@ class StudentBlock(nn.Module):
         return (1 - self.alpha) * z + self.alpha * torch.tanh(z)
 
 
-@network("student_net")
+@network(
+    "student_net", summary="Teacher-student MLP without normalisation: Linear | L x (Linear, activation) | Linear."
+)
 class StudentNet(StagedNetwork):
     """embed Linear | L x (Linear, activation) | Linear; nothing normalises the stream.
 

@@ -52,7 +52,10 @@ class TransformerBlock(nn.Module):
         return out
 
 
-@network("vit_mini")
+@network(
+    "vit_mini",
+    summary="Vision transformer with a class token: patches, positions | L pre-LN blocks | LayerNorm, Linear.",
+)
 class VisionTransformer(StagedNetwork):
     """patch_embed, class token, positions | L pre-LN blocks | LayerNorm and Linear on the class token.
 
@@ -64,6 +67,7 @@ class VisionTransformer(StagedNetwork):
     """
 
     token = "first"
+    terminal_layernorm = True
 
     def __init__(
         self,

@@ -44,12 +44,45 @@ class Divergence(Record):
     why: str
 
 
+class MethodFacts(Record):
+    """What a credit rule declares about itself.
+
+    summary   what it does, in one sentence
+    formula   its credit a_l
+    feedback  the law of its fixed random feedback; empty if it draws none
+    paper     where it comes from
+    """
+
+    name: str
+    summary: str
+    formula: str
+    feedback: str = ""
+    paper: str = ""
+
+
+class NetworkFacts(Record):
+    """What a network declares about itself; `terminal_layernorm`: whether a LayerNorm precedes its read-out."""
+
+    name: str
+    summary: str
+    terminal_layernorm: bool
+
+
 class RunRecord(Record):
-    """What a training run leaves behind besides its weights."""
+    """What a training run leaves behind besides its weights.
+
+    spec      the run as it was declared
+    resolved  every option of the run by its flat name ("method.index"), defaults included
+    method    facts of its rule; None if the rule is not registered, or in records of before 2026-11
+    network   facts of its network, likewise
+    """
 
     schema_version: Literal[1] = 1
     key: str = ""
     spec: dict[str, Any] = Field(default_factory=dict)
+    resolved: dict[str, Any] = Field(default_factory=dict)
+    method: MethodFacts | None = None
+    network: NetworkFacts | None = None
     versions: dict[str, str]
     commit: str | None = None
     device: str

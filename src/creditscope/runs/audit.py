@@ -60,12 +60,12 @@ def frozen_twins(spec: RunSpec, controls: Sequence[RunRecord]) -> tuple[RunRecor
     """The records that are this run with frozen blocks; anything else among them is refused."""
     given = [(read_spec(record, "A control's record"), record) for record in controls]
     for twin, _ in given:
-        wanted = spec.twin("frozen").model_copy(update={"seed": twin.seed})
+        wanted = spec.control_spec("frozen").model_copy(update={"seed": twin.seed})
         if twin.key != wanted.key:
             raise InvalidInput(
                 f"{twin.title} is not the frozen twin of {spec.title}.\n"
                 "The margin would measure something else than depth. "
-                f"Give the run with the same settings and --control frozen: key {spec.twin('frozen').key}."
+                f"Give the run with the same settings and --control frozen: key {spec.control_spec('frozen').key}."
             )
     own = tuple(record for twin, record in given if twin.seed == spec.seed)
     return own or tuple(record for _, record in given)

@@ -56,7 +56,7 @@ def frozen_controls(folder: Path, spec: RunSpec) -> list[RunRecord]:
     """The frozen twin's record: in the run's own folder `controls`, else among the sibling folders."""
     if spec.control != "none":
         return []
-    wanted = spec.twin("frozen").key
+    wanted = spec.control_spec("frozen").key
     for records in (_own_controls(folder), _beside(folder)):
         found = [record for record in records if record.key == wanted and record.diverged is None]
         if found:

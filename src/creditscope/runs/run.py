@@ -41,7 +41,7 @@ def make_rule(spec: RunSpec) -> CreditRule:
 
 def make_network(spec: RunSpec, data: Dataset) -> StagedNetwork:
     """The untrained network of a run, drawn from its seed."""
-    return build(spec.network, data.shape, data.classes, spec.seed, **spec.network_options)  # type: ignore[arg-type]
+    return build(spec.network, data.shape, data.classes, spec.seed, **spec.network_options)
 
 
 def make_recipe(spec: RunSpec) -> Recipe:
@@ -81,6 +81,7 @@ def train(
         seed=spec.seed,
         on_epoch=on_epoch,
         spec=spec.model_dump(mode="json"),
+        resolved=spec.settings(defaults=True),
         snapshot=snapshot,
         snapshot_seconds=snapshot_seconds,
     )

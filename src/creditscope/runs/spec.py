@@ -1,25 +1,35 @@
-"""What decides one run?  A RunSpec, whose key is a hash of its resolved content."""
+"""RunSpec: everything that decides one run, and its key, a hash of the resolved content."""
 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
-from creditscope.errors import InvalidInput, UnknownName
+from creditscope.control import Control
+from creditscope.errors import InvalidInput
+from creditscope.options import Option, filled, options_of
 from creditscope.records.record import Record
-from creditscope.registry import unknown
 
-Options = dict[str, bool | int | float | str]
+PARTS = ("network", "data", "method")  # what has options of its own
+
+
+def _tuples(given: object) -> object:
+    """TOML and JSON have arrays where an option is a tuple."""
+    if not isinstance(given, Mapping):
+        return given
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+
+
+Options = Annotated[dict[str, Option], BeforeValidator(_tuples)]
 
 # Fields that came after the first release, with the default that they came with: left out of the hash while they hold
 # it, so that old keys stay. Options of networks, methods and datasets follow the same rule through `LATER_OPTIONS`.
 LATER_FIELDS: Mapping[str, Any] = {}
-LATER_OPTIONS: Mapping[str, Mapping[str, Any]] = {}
+LATER_OPTIONS: Mapping[str, Mapping[str, Any]] = {"data:teacher": {"inputs": 128, "classes": 10}}
 
 
 class RunSpec(Record):
@@ -45,37 +55,52 @@ class RunSpec(Record):
     @field_validator("control")
     @classmethod
     def _known_control(cls, control: str) -> str:
-        kind, dash, rung = control.partition("-")
-        if control in ("none", "frozen", "shallow") or (kind == "ladder" and dash and rung.isdigit()):
-            return control
-        raise ValueError(f"there is no control called {control!r}: none, frozen, shallow, ladder-0, ladder-1, ...")
+        try:
+            return str(Control.parse(control))
+        except InvalidInput as error:
+            raise ValueError(str(error).replace("\n", " ")) from error
 
-    def twin(self, control: str) -> RunSpec:
+    def control_spec(self, control: str) -> RunSpec:
         """The same run as a control.
 
-        Where no block learns there is nothing to penalise, so that a penalised run shares its twin with the plain one.
+        Where no block learns there is nothing to penalise, so that a penalised run shares that control with the plain
+        one.
         """
-        control = "frozen" if control == "ladder-0" else control
-        penalty = 0.0 if control in ("frozen", "shallow") else self.penalty
-        return RunSpec.model_validate({**self.model_dump(), "control": control, "penalty": penalty})
+        wanted = Control.parse("frozen" if control == "ladder-0" else control)
+        penalty = 0.0 if wanted.trains_no_block else self.penalty
+        return self.model_copy(update={"control": str(wanted), "penalty": penalty})
+
+    def settings(self, *, defaults: bool = False) -> dict[str, Option]:
+        """The run as flat settings: {"network": "resmlp", "network.d": 256, ..., "epochs": 60}, plugins left out.
+
+        With `defaults` every option that was not given is there too; that imports torch.
+        """
+        flat: dict[str, Option] = {}
+        for name in type(self).model_fields:
+            part = name.removesuffix("_options")
+            if part == name and name != "plugins":
+                flat[name] = getattr(self, name)
+            elif part in PARTS:
+                options = self.options(part) if defaults else getattr(self, name)
+                flat |= {f"{part}.{option}": value for option, value in options.items()}
+        return flat
+
+    def options(self, part: str) -> dict[str, Option]:
+        """Every option of the run's "network", "method" or "data", defaults filled in; imports torch."""
+        name = getattr(self, part)
+        return filled(part, name, options_of(part, registered(part)[name]), getattr(self, f"{part}_options"))
 
     def resolved(self) -> dict[str, Any]:
         """The content that is hashed: defaults filled in, revisions added, later fields left out at their default."""
-        from creditscope.datasets import datasets
-        from creditscope.methods import methods
-        from creditscope.networks import networks
         from creditscope.training.recipe import REVISION
 
         content = self.model_dump()
-        content["network_options"] = _filled("network", self.network, networks[self.network], self.network_options)
-        content["method_options"] = _filled("method", self.method, methods[self.method], self.method_options)
-        content["data_options"] = _filled("data", self.data, datasets[self.data], self.data_options)
-        content["revisions"] = {
-            "network": networks[self.network].revision,
-            "method": methods[self.method].revision,
-            "data": datasets[self.data].revision,
-            "recipe": REVISION,
-        }
+        for part in PARTS:
+            later = LATER_OPTIONS.get(f"{part}:{getattr(self, part)}", {})
+            options = self.options(part).items()
+            content[f"{part}_options"] = {k: value for k, value in options if k not in later or value != later[k]}
+        entries = {part: registered(part)[getattr(self, part)] for part in PARTS}
+        content["revisions"] = {part: entry.revision for part, entry in entries.items()} | {"recipe": REVISION}
         return {
             name: value for name, value in content.items() if name not in LATER_FIELDS or value != LATER_FIELDS[name]
         }
@@ -103,37 +128,11 @@ def _named(name: str, options: Mapping[str, Any]) -> str:
     return f"{name}({given})" if given else name
 
 
-def _as_introduced(field: str, value: Any) -> bool:
-    """Whether a later field holds the default that it came with."""
-    return field in LATER_FIELDS and bool(value == LATER_FIELDS[field])
+def registered(part: str) -> Mapping[str, Any]:
+    """The registry behind "network", "method" or "data"."""
+    from creditscope.datasets import datasets
+    from creditscope.methods import methods
+    from creditscope.networks import networks
 
-
-def known_options(entry: Any) -> dict[str, Any]:
-    """The keyword options of a registered entry, with their defaults."""
-    signature = inspect.signature(entry.__init__ if inspect.isclass(entry) else entry)
-    return {
-        parameter.name: parameter.default
-        for parameter in signature.parameters.values()
-        if parameter.default is not parameter.empty and parameter.name not in ("inputs", "classes", "folder")
-    }
-
-
-def _filled(kind: str, name: str, entry: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    known = known_options(entry)
-    for option, value in given.items():
-        if option not in known:
-            raise UnknownName(unknown(f"option of {kind} {name!r}", option, known))
-        default = known[option]
-        if type(value) is not type(default) and not (type(default) is float and type(value) is int):
-            raise InvalidInput(
-                f"{option} of {kind} {name!r} is {value!r}, of type {type(value).__name__}.\n"
-                f"It would be read as something else. Give it as {default!r} is given."
-            )
-    later = LATER_OPTIONS.get(f"{kind}:{name}", {})
-    filled = {option: _number(given.get(option, default), default) for option, default in known.items()}
-    return {option: value for option, value in filled.items() if option not in later or value != later[option]}
-
-
-def _number(value: Any, default: Any) -> Any:
-    """1 and 1.0 are the same value of a float option."""
-    return float(value) if type(default) is float else value
+    registries: dict[str, Mapping[str, Any]] = {"network": networks, "method": methods, "data": datasets}
+    return registries[part]

@@ -22,7 +22,7 @@ def demonstration(data: str = "mnist1d", epochs: int = 60, seed: int = 42) -> Pl
         RunSpec.model_validate({**shared, "method": method, "penalty": penalty})
         for method, penalty in (("bp", 0.0), ("dfa", 0.0), ("fa", 0.0), ("dfa", PENALTY))
     ]
-    return {spec.key: spec for run in trained for spec in (run, run.twin("frozen"))}
+    return {spec.key: spec for run in trained for spec in (run, run.control_spec("frozen"))}
 
 
 def demonstration_page(runs: Plan, store: Store, width: int) -> str:

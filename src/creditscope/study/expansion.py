@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from creditscope.errors import CreditscopeError, InvalidInput, UnknownName
+from creditscope.options import options_of
 from creditscope.registry import unknown
-from creditscope.runs.spec import RunSpec, known_options
+from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import PARTS, Axes, Budget, Settings, Study, Value, refuse
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def setting(spec: RunSpec, key: str) -> Value | None:
 
 
 def _defaults(part: str, name: str) -> dict[str, Any]:
-    return known_options(registered(part)[name])
+    return options_of(part, registered(part)[name])
 
 
 def registered(part: str) -> Mapping[str, Any]:
@@ -157,7 +158,7 @@ def _twins(study: Study, spec: RunSpec, controls: Sequence[str]) -> Iterator[Run
         return
     for control in controls:
         for name in _rungs(study, spec) if control == "ladder" else [control]:
-            yield spec.twin(name)
+            yield spec.control_spec(name)
 
 
 def _rungs(study: Study, spec: RunSpec) -> list[str]:
@@ -189,7 +190,7 @@ def _check_part(study: Study, spec: RunSpec, part: str) -> None:
     name, entries = getattr(spec, part), registered(part)
     if name not in entries:
         refuse(study.source, table_of(study, part), part, unknown(part, name, entries))
-    known = known_options(entries[name])
+    known = options_of(part, entries[name])
     for option in getattr(spec, f"{part}_options"):
         if option not in known:
             key = f"{part}.{option}"

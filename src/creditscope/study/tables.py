@@ -106,7 +106,7 @@ class _Judging:
     def seed(self, key: str, spec: RunSpec) -> SeedRow:
         """One run with its twin; of its stored findings D3 alone is measured anew."""
         record = self.records[key]
-        twin = self.by_spec.get(_content(spec.twin("frozen")), "") if spec.control == "none" else ""
+        twin = self.by_spec.get(_content(spec.control_spec("frozen")), "") if spec.control == "none" else ""
         usable = twin in self.records and self.records[twin].diverged is None
         control = self.records[twin].accuracy if usable else None
         stored = record.report.findings if record.report is not None else {}

@@ -7,7 +7,7 @@ import math
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from creditscope.errors import BadFile, InvalidInput
 from creditscope.methods.rule import CreditRule, Diverged, Feedback, Moment
 from creditscope.networks.staged import StagedNetwork
 from creditscope.provenance import source_commit
-from creditscope.records.run import Divergence, HistoryRow, RunRecord
+from creditscope.records.run import Divergence, HistoryRow, NetworkFacts, RunRecord
 from creditscope.training.checkpoint import Checkpoint
 from creditscope.training.history import BEFORE, Done, measured
 from creditscope.training.recipe import REVISION, Recipe, run_generator
@@ -38,6 +38,7 @@ def fit(
     seed: int,
     on_epoch: Callable[[HistoryRow], None] | None = None,
     spec: Mapping[str, Any] | None = None,
+    resolved: Mapping[str, Any] | None = None,
     snapshot: Path | None = None,
     snapshot_seconds: float = 30.0,
 ) -> Checkpoint:
@@ -45,7 +46,8 @@ def fit(
 
     on_epoch   called with each row of the history
     spec       what to write into the record as the specification of the run
-    snapshot   a file for mid-run state: if it is there the run goes on from it, and ends with the same bits; one that
+    resolved   every option of the run by its flat name; by default those of the rule and the recipe
+    snapshot   a file for mid-run state: if it exists the run resumes from it, and ends with the same bits; one that
                belongs to another run is refused
     """
     started, checksum = time.perf_counter(), data.checksum
@@ -66,6 +68,9 @@ def fit(
         run.history.append(measured(run.network, rule, run.feedback, run.data, BEFORE))
     record = RunRecord(
         spec=dict(spec or {}),
+        resolved=dict(resolved or _resolved(network, rule, data, recipe, seed)),
+        method=rule.innermost.facts,
+        network=_network_facts(network),
         versions={"creditscope": __version__, "torch": torch.__version__, "python": platform.python_version()},
         commit=source_commit(),
         device=str(device),
@@ -154,6 +159,27 @@ class _Run:
         """Go on from a snapshot."""
         self.history = list(snapshot.history)
         self.feedback = snapshot.restore(self.network, self.feedback, self.optimiser, self.generator)
+
+
+def _resolved(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Recipe, seed: int) -> dict[str, Any]:
+    """What a run without a spec can tell of its options: those of its rule and its recipe, flat."""
+    inner = rule.innermost
+    names = {"network": _registered_name(network), "data": data.name, "method": _registered_name(inner)}
+    options: dict[str, Any] = asdict(inner) if is_dataclass(inner) else {}
+    return {**names, **{f"method.{name}": value for name, value in options.items()}, **asdict(recipe), "seed": seed}
+
+
+def _registered_name(entry: StagedNetwork | CreditRule) -> str:
+    """The name under which an entry is registered, else that of its class."""
+    return getattr(entry, "name", type(entry).__name__)
+
+
+def _network_facts(network: StagedNetwork) -> NetworkFacts:
+    return NetworkFacts(
+        name=_registered_name(network),
+        summary=getattr(network, "summary", ""),
+        terminal_layernorm=network.terminal_layernorm,
+    )
 
 
 def _laid_out(gradient: Tensor | None, parameter: Tensor) -> Tensor | None:
