@@ -73,7 +73,7 @@ def by_hand(
 
 def agrees(report: Report, expected: dict[str, float], control: float, rel: float = 1e-3) -> None:
     """The report's D1 to D4 are the expected ones."""
-    assert report.provenance.guards["gradient"].startswith("passed")
+    assert report.provenance.guards["gradient"].passed
     for code in ("D1", "D2", "D4"):
         assert report.findings[code].value == pytest.approx(expected[code], rel=rel, abs=1e-6), code
     assert report.accuracy == pytest.approx((expected["accuracy"],))

@@ -35,6 +35,7 @@ from creditscope.auditing.measures import bad_weights
 from creditscope.batch import Batch
 from creditscope.errors import CreditscopeError, InvalidInput, NotDeterministic, NotTheGradient, UnknownName
 from creditscope.networks.build import build
+from creditscope.provenance import Guard, GuardStatus
 
 
 def network(**options: Any) -> nn.Module:
@@ -276,7 +277,7 @@ def test_token_numbers_with_a_frozen_embedding_have_the_gradients_of_a_free_one(
     with unchanged(frozen):
         named = audit(frozen, [({"ids": ids}, y) for ids, y in given], blocks="encoder.layers", read="mean")
     expected = audit(free, given, blocks="encoder.layers", read="mean")
-    assert named.provenance.guards["gradient"].startswith("passed")
+    assert named.provenance.guards["gradient"].passed
     for code in ("D1", "D2", "D4"):
         assert named.findings[code].per_layer == pytest.approx(expected.findings[code].per_layer, rel=1e-4)
 
@@ -298,7 +299,7 @@ def test_recurrent_layers_that_return_tuples_can_be_audited() -> None:
     model = Recurrent()
     with unchanged(model):
         report = audit(model, batches(2, 16, shape=(4, FEATURES)), blocks="layers", read=-1)
-    assert report.provenance.guards["gradient"].startswith("passed")
+    assert report.provenance.guards["gradient"].passed
 
 
 def test_a_network_without_blocks_has_no_growth_but_a_reference() -> None:
@@ -325,9 +326,9 @@ def test_the_report_says_what_was_audited_and_with_what() -> None:
     provenance = report.provenance
     assert (provenance.images, provenance.batches, provenance.dtype, provenance.device) == (32, 2, "float32", "cpu")
     assert provenance.torch == torch.__version__
-    assert provenance.guards == {"deterministic": "passed", "gradient": "switched off"}
+    assert provenance.guards == {"deterministic": Guard(GuardStatus.PASSED), "gradient": Guard(GuardStatus.OFF)}
     checked = audit(model, batches(2, 16)).provenance.guards["gradient"]
-    assert checked == "passed: finite difference within 0.01 %, in float64"
+    assert checked == Guard(GuardStatus.PASSED, "finite difference within 0.01 %, in float64")
     assert audit(model, batches(2, 16)).subject.name == "ResidualMLP"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from creditscope.provenance import Guard, GuardStatus
 from creditscope.records.report import Provenance, Report, Subject
 from creditscope.verdict import Finding, Limit, Measurement, Missing, Status, judge, profile
 
@@ -81,7 +82,10 @@ def report(
             images=1000,
             batches=8,
             read="auto",
-            guards={"deterministic": "passed", "gradient": "passed: finite difference within 1%, in float64"},
+            guards={
+                "deterministic": Guard(GuardStatus.PASSED),
+                "gradient": Guard(GuardStatus.PASSED, "finite difference within 1%, in float64"),
+            },
         ),
     )
     return made.model_copy(update=fields)
@@ -89,7 +93,7 @@ def report(
 
 def without_gradient_check(made: Report) -> Report:
     """The same report after an audit whose gradient check was off."""
-    guards = {"deterministic": "passed", "gradient": "switched off"}
+    guards = {"deterministic": Guard(GuardStatus.PASSED), "gradient": Guard(GuardStatus.OFF)}
     return made.model_copy(update={"provenance": made.provenance.model_copy(update={"guards": guards})})
 
 

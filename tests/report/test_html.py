@@ -205,7 +205,7 @@ def test_another_schema_version_is_refused_with_a_clear_word(change, kind, tmp_p
     made = audited() if kind == "report" else run()
     path = tmp_path / "old.json"
     path.write_text(json.dumps(json.loads(made.to_json()) | change))
-    with pytest.raises(BadFile, match=r"old\.json has schema version .*, this creditscope reads 1"):
+    with pytest.raises(BadFile, match=r"old\.json has schema version .*, this creditscope reads 1 and 2"):
         gather(path)
 
 

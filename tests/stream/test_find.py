@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from creditscope.errors import InvalidInput, ModelMismatch, UnknownName
 from creditscope.networks.build import build
+from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.find import SearchedStream, find_stream, named_blocks
 from creditscope.stream.hooked import HookStream
 from creditscope.stream.published import ContractStream, HiddenStream
@@ -373,21 +374,21 @@ def test_blocks_that_are_no_names_or_twice_the_same_are_refused(blocks: Any, mes
 
 
 @pytest.mark.parametrize(
-    ("depth", "blocks", "told"),
+    ("depth", "blocks", "texts"),
     [
         (3, "layers", {}),
-        (1, "layers", {"h_L": "a guess: one block, taken for all of the stream; h_L is what it returns"}),
+        (1, "layers", {"h_L": "one block, taken for all of the stream; h_L is what it returns"}),
         (
             3,
             ["layers.0", "layers.2"],
-            {"h_L": "a guess: what the last block returns, as no block gives the next one's input"},
+            {"h_L": "what the last block returns, as no block gives the next one's input"},
         ),
     ],
 )
-def test_a_deepest_state_that_nothing_shows_is_called_a_guess(depth: int, blocks: Any, told: dict[str, str]) -> None:
+def test_a_deepest_state_that_nothing_shows_is_called_a_guess(depth: int, blocks: Any, texts: dict[str, str]) -> None:
     stream = find_stream(Branches(depth), blocks)
     stream.run(images(5).inputs)
-    assert stream.checks() == told
+    assert stream.checks() == {name: Guard(GuardStatus.GUESS, text) for name, text in texts.items()}
 
 
 @pytest.mark.parametrize("read", ["first", "mean", "all"])

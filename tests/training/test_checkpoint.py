@@ -110,11 +110,11 @@ def test_weights_that_do_not_fit_are_listed_and_nothing_is_loaded(checkpoint: Ch
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "The record .*record.json cannot be read: .*\nCheck the path"),
-        ('{"schema_version": 2}', "has schema version 2, this creditscope reads 1.\nFields may have changed"),
-        ("{", "is not a record of a run: .*\nTrain again to make one"),
-        ("[]", "is not a record of a run"),
-        ('{"schema_version": 1}', "is not a record of a run"),
+        (None, "The run record .*record.json cannot be read: .*\nCheck the path"),
+        ('{"schema_version": 3}', "has schema version 3, this creditscope reads 1 and 2.\nFields may have changed"),
+        ("{", "is not a creditscope run record: .*\nTrain again to make one"),
+        ("[]", "has schema version None"),
+        ('{"schema_version": 1}', "is not a creditscope run record"),
     ],
     ids=["missing", "newer", "cut", "a list", "half"],
 )

@@ -26,7 +26,7 @@ from creditscope.evidence.records import Evidence
 from creditscope.probes.label_leak import Answers
 from creditscope.probes.probing import Probing
 from creditscope.probes.source import CreditFunction
-from creditscope.provenance import source_commit
+from creditscope.provenance import Guard, source_commit
 from creditscope.records.report import Provenance, Report, Subject
 from creditscope.stream.isolation import undisturbed
 from creditscope.stream.reference_model import own_credit, referenced
@@ -82,7 +82,7 @@ def audit(
     stream = referenced(model, reference, blocks, read)
     credit, credit_local = own_credit(stream, credit, credit_local, loss_fn or cross_entropy)
     ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict)
-    guards: dict[str, str] = {}
+    guards: dict[str, Guard] = {}
     with undisturbed(stream.model), probing.prepared():
         for trace in traces(stream, batches, loss_fn, check_gradient, guards, probing.add):
             ledger.add(trace)
@@ -106,6 +106,7 @@ def audit(
         control_accuracy=control,
         findings=findings,
         measures=norm_measures(evidence) | credit_measures(evidence),
+        exact_layers=tuple(sorted(evidence.credit.exact)) if evidence.credit is not None else (),
         verdict=judge(chosen, findings),
         provenance=_provenance(model, evidence, stream, guards),
     )
@@ -137,7 +138,7 @@ def _subject(model: nn.Module, widths: tuple[int, ...], name: str, notes: str) -
     )
 
 
-def _provenance(model: nn.Module, evidence: Evidence, stream: Stream, guards: dict[str, str]) -> Provenance:
+def _provenance(model: nn.Module, evidence: Evidence, stream: Stream, guards: dict[str, Guard]) -> Provenance:
     anchor = next(model.parameters(), torch.zeros(()))
     return Provenance(
         creditscope=__version__,

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from creditscope.auditing.input_checks import check_labels, checked_batches
 from creditscope.batch import Batch, first_images
 from creditscope.errors import InvalidInput
+from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.guards import PROBE_IMAGES, check_deterministic, check_gradient
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, Trace, capture, cross_entropy
@@ -22,7 +23,7 @@ def traces(
     batches: Iterable[Any],
     loss_fn: LossFunction | None,
     gradient_check: bool,
-    guards: dict[str, str],
+    guards: dict[str, Guard],
     beside: Callable[[Batch, Trace], None] = lambda batch, trace: None,
 ) -> Iterator[Trace]:
     """One trace per batch; the guards look at the first images before anything is measured.
@@ -30,6 +31,7 @@ def traces(
     `beside` sees every batch with its trace, and is the only one to do so: the batch is let go afterwards.
     """
     classes = index = 0
+    gradient = Guard(GuardStatus.OFF)
     for batch in checked_batches(batches, stream.model):  # enumerate() would hold on to the last one
         if index == 0:
             few = first_images(batch, PROBE_IMAGES)
@@ -41,12 +43,13 @@ def traces(
         if loss_fn is None:
             check_labels(batch, classes, index)
         with as_input_error(stream.model, batch):
-            checked = check_gradient(stream, few, loss_fn or cross_entropy) if gradient_check and index == 0 else ""
+            if index == 0 and gradient_check:
+                gradient = check_gradient(stream, few, loss_fn or cross_entropy)
             trace = capture(stream, batch, loss_fn or cross_entropy)
             if index == 0 and not gradient_check:
                 check_deterministic(stream, few, shown, trace.logits[:PROBE_IMAGES])
         if index == 0:
-            guards.update(stream.checks() | {"deterministic": "passed", "gradient": checked or "switched off"})
+            guards.update(stream.checks(), deterministic=Guard(GuardStatus.PASSED), gradient=gradient)
         beside(batch, trace)
         yield trace
         del batch, trace

@@ -1,13 +1,59 @@
-"""The common form of everything that crosses a file border."""
+"""The common form of every record: frozen and strict; `Document` is a record with a JSON file of its own."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import json
+from pathlib import Path
+from typing import ClassVar, Literal, Self
 
-SCHEMA_VERSION = 1
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from creditscope.errors import BadFile
+from creditscope.files import read_text, write_text
+from creditscope.records.upgrade import READABLE, upgraded
 
 
 class Record(BaseModel):
     """Frozen, strict about its fields, exact about numbers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+class Document(Record):
+    """A record that is written to a JSON file and read from one, older schema versions included.
+
+    noun, remedy   for the error messages: "report" and "Audit"
+    """
+
+    noun: ClassVar[str]
+    remedy: ClassVar[str]
+    schema_version: Literal[2] = 2
+
+    def to_json(self, path: Path | str | None = None) -> str:
+        """The record as JSON; also written to `path` if one is given."""
+        text = self.model_dump_json(indent=1) + "\n"
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    @classmethod
+    def from_json(cls, path: Path | str) -> Self:
+        """Read a file; an unknown schema version or a damaged file is refused."""
+        return cls.parse(read_text(path, f"The {cls.noun}"), str(path))
+
+    @classmethod
+    def parse(cls, text: str, name: str = "the text") -> Self:
+        """The record in a JSON text; `name` is what error messages call the text."""
+        try:
+            document = json.loads(text)
+            version = document.get("schema_version") if isinstance(document, dict) else None
+            if version not in READABLE:
+                raise BadFile(
+                    f"{name} has schema version {version!r}, this creditscope reads "
+                    f"{' and '.join(map(str, READABLE))}.\n"
+                    f"Fields may have changed their meaning. Use the creditscope that wrote it, or {cls.remedy} again."
+                )
+            return cls.model_validate_json(text if version == READABLE[-1] else json.dumps(upgraded(document)))
+        except (json.JSONDecodeError, ValidationError) as error:
+            message = f"{name} is not a creditscope {cls.noun}: {error}\n{cls.remedy.capitalize()} again to make one."
+            raise BadFile(message) from error

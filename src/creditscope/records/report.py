@@ -1,16 +1,15 @@
-"""What an audit leaves behind: a report that survives a round trip through JSON, NaN and infinity included."""
+"""Report: the result of an audit, which survives a round trip through JSON, NaN and infinity included."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from creditscope.errors import BadFile
-from creditscope.files import read_text, write_text
-from creditscope.records.record import SCHEMA_VERSION, Record
+from creditscope.files import write_text
+from creditscope.provenance import Guard
+from creditscope.records.record import Document, Record
 from creditscope.verdict import Finding, Measurement, Verdict
 
 
@@ -37,21 +36,26 @@ class Provenance(Record):
     images: int
     batches: int
     read: str
-    guards: dict[str, str] = Field(default_factory=dict)
+    guards: dict[str, Guard] = Field(default_factory=dict)
     seeds: tuple[int, ...] = ()
     created: str = ""
 
 
-class Report(Record):
-    """An audit: subject, findings, measures without a limit, verdict and provenance."""
+class Report(Document):
+    """An audit: subject, findings, measures without a limit, verdict and provenance.
 
-    schema_version: Literal[1] = 1
+    exact_layers   layers whose credit is the gradient by construction
+    """
+
+    noun: ClassVar[str] = "report"
+    remedy: ClassVar[str] = "audit"
     subject: Subject
     protocol: str
     accuracy: tuple[float, ...] | None = None
     control_accuracy: tuple[float, ...] | None = None
     findings: dict[str, Finding]
     measures: dict[str, Measurement] = Field(default_factory=dict)
+    exact_layers: tuple[int, ...] = ()
     verdict: Verdict
     provenance: Provenance
 
@@ -67,13 +71,6 @@ class Report(Record):
 
     def __repr__(self) -> str:
         return f"Report({self.subject.name!r}, {self.verdict})"
-
-    def to_json(self, path: Path | str | None = None) -> str:
-        """The report as JSON; written to `path` too if one is given."""
-        text = self.model_dump_json(indent=1) + "\n"
-        if path is not None:
-            write_text(path, text)
-        return text
 
     def to_html(self, path: Path | str) -> Path:
         """Write the report as one page that needs no network; its path."""
@@ -98,26 +95,6 @@ class Report(Record):
         if path is not None:
             write_text(path, text)
         return text
-
-    @classmethod
-    def from_json(cls, path: Path | str) -> Report:
-        """Read a report; an unknown schema version or a damaged file is refused."""
-        return cls.parse(read_text(path, "The report"), str(path))
-
-    @classmethod
-    def parse(cls, text: str, name: str = "the text") -> Report:
-        """A report from JSON text."""
-        try:
-            found = json.loads(text)
-            version = found.get("schema_version") if isinstance(found, dict) else None
-            if version != SCHEMA_VERSION:
-                raise BadFile(
-                    f"{name} has schema version {version!r}, this creditscope reads {SCHEMA_VERSION}.\n"
-                    "Fields may have changed their meaning. Use the creditscope that wrote it, or audit again."
-                )
-            return cls.model_validate_json(text)
-        except (json.JSONDecodeError, ValidationError) as error:
-            raise BadFile(f"{name} is not a creditscope report: {error}\nAudit again to make one.") from error
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:

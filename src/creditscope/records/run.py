@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from creditscope.errors import BadFile
-from creditscope.files import read_text, write_text
-from creditscope.records.record import SCHEMA_VERSION, Record
+from creditscope.records.record import Document, Record
 from creditscope.records.report import Report
 from creditscope.verdict import Verdict
 
@@ -68,7 +64,7 @@ class NetworkFacts(Record):
     terminal_layernorm: bool
 
 
-class RunRecord(Record):
+class RunRecord(Document):
     """What a training run leaves behind besides its weights.
 
     spec      the run as it was declared
@@ -77,7 +73,8 @@ class RunRecord(Record):
     network   facts of its network, likewise
     """
 
-    schema_version: Literal[1] = 1
+    noun: ClassVar[str] = "run record"
+    remedy: ClassVar[str] = "train"
     key: str = ""
     spec: dict[str, Any] = Field(default_factory=dict)
     resolved: dict[str, Any] = Field(default_factory=dict)
@@ -97,28 +94,6 @@ class RunRecord(Record):
     def accuracy(self) -> float:
         """Test accuracy after the last epoch."""
         return self.history[-1].accuracy if self.history else float("nan")
-
-    def to_json(self, path: Path | str | None = None) -> str:
-        """The record as JSON; written to `path` too if one is given."""
-        text = self.model_dump_json(indent=1) + "\n"
-        if path is not None:
-            write_text(path, text)
-        return text
-
-    @classmethod
-    def from_json(cls, path: Path | str) -> RunRecord:
-        """Read a record; an unknown schema version or a damaged file is refused."""
-        text = read_text(path, "The record")
-        try:
-            version = json.loads(text).get("schema_version")
-            if version != SCHEMA_VERSION:
-                raise BadFile(
-                    f"{path} has schema version {version!r}, this creditscope reads {SCHEMA_VERSION}.\n"
-                    "Fields may have changed their meaning. Use the creditscope that wrote it, or train again."
-                )
-            return cls.model_validate_json(text)
-        except (json.JSONDecodeError, AttributeError, ValidationError) as error:
-            raise BadFile(f"{path} is not a record of a run: {error}\nTrain again to make one.") from error
 
 
 def after_divergence(verdict: Verdict, diverged: Divergence | None) -> Verdict:

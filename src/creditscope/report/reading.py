@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from creditscope.provenance import Guard, GuardStatus
 from creditscope.records.report import Report
 from creditscope.verdict import PROFILES, Finding, Reason, Status
 
@@ -72,6 +73,6 @@ def _unsaid(report: Report) -> Iterator[str]:
             yield f"{title}: {', '.join(names)}."
     if "gamma" not in report.measures:
         yield "No credit signal was examined: nothing is said about alignment."
-    checked = report.provenance.guards.get("gradient", "switched off")
-    if not checked.startswith("passed"):
+    checked = report.provenance.guards.get("gradient", Guard(GuardStatus.OFF))
+    if not checked.passed:
         yield f"That the backward pass is the gradient was not checked ({checked})."

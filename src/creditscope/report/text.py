@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from creditscope.provenance import Guard
 from creditscope.records.report import Report
 from creditscope.report.layers import Column, collapsed, columns, scale_bars
 from creditscope.report.numbers import accuracy, distance, interval, limit, number, value
@@ -58,18 +59,12 @@ def _header(report: Report, width: int, paint: Paint) -> str:
     return "\n".join(lines)
 
 
-def _guards(guards: Mapping[str, str]) -> Iterator[str]:
+def _guards(guards: Mapping[str, Guard]) -> Iterator[str]:
     """The guards that passed in one line, each other one in a line of its own."""
-    passed = [
-        name + found.removeprefix("passed").replace(": ", " (", 1) for name, found in guards.items() if _passed(found)
-    ]
+    passed = [f"{name} ({guard.text})" if guard.text else name for name, guard in guards.items() if guard.passed]
     if passed:
-        yield "checked: " + ", ".join(name + ")" * ("(" in name) for name in passed)
-    yield from (f"guard {name}: {found}" for name, found in guards.items() if not _passed(found))
-
-
-def _passed(found: str) -> bool:
-    return found.startswith("passed")
+        yield "checked: " + ", ".join(passed)
+    yield from (f"guard {name}: {guard}" for name, guard in guards.items() if not guard.passed)
 
 
 def _layers(report: Report, width: int, paint: Paint) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.errors import CreditscopeError, InvalidInput, ModelMismatch, UnknownName
+from creditscope.provenance import Guard, GuardStatus
 from creditscope.registry import unknown
 from creditscope.stream.discovery import discover
 from creditscope.stream.hooked import HookStream
@@ -25,7 +26,7 @@ class SearchedStream(Stream):
         super().__init__(model, read)
         self._trial = trial
         self._found: Stream | None = None
-        self._told = ""
+        self._guards: dict[str, Guard] = {}
 
     def found(self, inputs: Any) -> Stream:
         """The stream itself: of the published contract, if the forward pass keeps it, else of the blocks found."""
@@ -51,7 +52,8 @@ class SearchedStream(Stream):
         except ModelMismatch as error:
             raise objection if isinstance(objection, ModelMismatch) else error from error
         reader = self.model.get_submodule(found.reader) if found.reader else None
-        self._told = f"passed: {found.title} found by structure, {found.spelled(self.model)}"
+        text = f"{found.title} found by structure, {found.spelled(self.model)}"
+        self._guards = {"stream": Guard(GuardStatus.PASSED, text)}
         return HookStream(self.model, self.rule, found.blocks, reader)
 
     @property
@@ -64,9 +66,9 @@ class SearchedStream(Stream):
             )
         return self._found.blocks
 
-    def checks(self) -> dict[str, str]:
+    def checks(self) -> dict[str, Guard]:
         """Which blocks were found, and how to name them."""
-        return {"stream": self._told} if self._told else {}
+        return self._guards
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """As the stream that was found."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.errors import NotDeterministic, NotTheGradient
+from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.isolation import as_float64, float64_copies
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, capture, losses_at
@@ -65,7 +66,7 @@ def _agree(first: Tensor, second: Tensor) -> bool:
     return torch.allclose(first, second, rtol=1e-3, atol=1e-5, equal_nan=True)
 
 
-def check_gradient(stream: Stream, batch: Batch, loss_fn: LossFunction) -> str:
+def check_gradient(stream: Stream, batch: Batch, loss_fn: LossFunction) -> Guard:
     """Refuse a model whose backward pass is not its gradient; say how it was checked.
 
     Every state moves by δ_l = ε‖h_l‖(ĝ_l + r_l) per sample, r_l a random unit vector. The backward pass promises
@@ -78,15 +79,15 @@ def check_gradient(stream: Stream, batch: Batch, loss_fn: LossFunction) -> str:
     except NotTheGradient:
         with torch.no_grad():
             if autocasts(stream.model, lambda: stream.run(batch.inputs)):
-                return "not possible: the model switches to half precision by itself"
+                return Guard(GuardStatus.NOT_POSSIBLE, "the model switches to half precision by itself")
         raise
     except (RuntimeError, TypeError, AttributeError):  # a layer insists on its own precision
         if next(stream.model.parameters(), torch.zeros(())).dtype in (torch.float16, torch.bfloat16):
-            return "not possible: the model runs in half precision only"
+            return Guard(GuardStatus.NOT_POSSIBLE, "the model runs in half precision only")
         return _coarsely_compared(stream, batch, loss_fn)
 
 
-def _coarsely_compared(stream: Stream, batch: Batch, loss_fn: LossFunction) -> str:
+def _coarsely_compared(stream: Stream, batch: Batch, loss_fn: LossFunction) -> Guard:
     try:
         return _compared(stream, batch, loss_fn, COARSE)
     except (AttributeError, NotImplementedError) as error:  # of a backward pass that somebody wrote
@@ -98,16 +99,17 @@ def _coarsely_compared(stream: Stream, batch: Batch, loss_fn: LossFunction) -> s
         ) from error
 
 
-def _compared(stream: Stream, batch: Batch, loss_fn: LossFunction, how: _Precision) -> str:
+def _compared(stream: Stream, batch: Batch, loss_fn: LossFunction, how: _Precision) -> Guard:
     for step in how.steps:
         probe = _probe(stream, batch, loss_fn, step)
         if not (math.isfinite(probe.promised) and math.isfinite(probe.found)):
-            return "not possible: the numbers are not finite"
+            return Guard(GuardStatus.NOT_POSSIBLE, "the numbers are not finite")
         telling = abs(probe.promised) * how.tolerance > how.resolution * probe.scale
         if telling and probe.error <= how.tolerance:
-            return f"passed: finite difference within {100 * how.tolerance:g} %, in {how.name}"
+            text = f"finite difference within {100 * how.tolerance:g} %, in {how.name}"
+            return Guard(GuardStatus.PASSED, text)
     if not telling:
-        return "not possible: the loss does not move beyond rounding"
+        return Guard(GuardStatus.NOT_POSSIBLE, "the loss does not move beyond rounding")
     raise NotTheGradient(
         f"Along a random direction the loss changes by {probe.found / step:.3e}, but the backward pass of "
         f"{type(stream.model).__name__} promises {probe.promised / step:.3e}.\n"

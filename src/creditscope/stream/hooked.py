@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.batch import each_tensor
+from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.hooks import HookedBlocks
 from creditscope.stream.states import Pass, Read, Shifts, Stream, called, logits_of
 
@@ -49,14 +50,17 @@ class HookStream(Stream):
         deepest = states[-1] + last if all(self._branches) else last
         return Pass(tuple(map(self.oriented, (*states, deepest))), (*states, last), logits)
 
-    def checks(self) -> dict[str, str]:
-        """Where nothing shows whether the stream passes the last block by."""
+    def checks(self) -> dict[str, Guard]:
+        """A guess, where nothing shows whether the stream bypasses the last block."""
         if self._reader is not None or self._branches is None:
             return {}
         if len(self._listed) == 1:
-            return {"h_L": "a guess: one block, taken for all of the stream; h_L is what it returns"}
-        told = all(self._certain[:-1])
-        return {} if told else {"h_L": "a guess: what the last block returns, as no block gives the next one's input"}
+            text = "one block, taken for all of the stream; h_L is what it returns"
+        elif not all(self._certain[:-1]):
+            text = "what the last block returns, as no block gives the next one's input"
+        else:
+            return {}
+        return {"h_L": Guard(GuardStatus.GUESS, text)}
 
     def certain(self, layer: int) -> bool:
         """Not where a block neither adds to the stream nor returns it: others read the state too, perhaps before it."""

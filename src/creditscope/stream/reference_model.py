@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from creditscope.batch import Batch
 from creditscope.credit import CreditSource
 from creditscope.errors import ModelMismatch
+from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.find import find_stream
 from creditscope.stream.states import Pass, Read, Shifts, Stream
 from creditscope.stream.trace import LossFunction, capture, per_sample
@@ -117,9 +118,10 @@ class ReferencedStream(Stream):
         """The blocks of the twin."""
         return self._reference.blocks
 
-    def checks(self) -> dict[str, str]:
+    def checks(self) -> dict[str, Guard]:
         """The twin's own, and that it is one."""
-        return {**self._reference.checks(), "reference": "passed: its states and logits are the model's"}
+        passed = Guard(GuardStatus.PASSED, "its states and logits are the model's")
+        return {**self._reference.checks(), "reference": passed}
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """As the twin."""

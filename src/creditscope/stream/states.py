@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from creditscope.batch import each_tensor
 from creditscope.errors import InvalidInput, ModelMismatch
+from creditscope.provenance import Guard
 from creditscope.stream.hooks import changed_in_place, first_tensor
 
 Read = Literal["auto", "first", "mean", "all"] | int
@@ -59,7 +60,7 @@ class Stream(ABC):
     def verify(self, inputs: Any, logits: Tensor) -> None:  # noqa: B027 (most streams run the model itself)
         """Refuse a stream whose logits are not the model's own."""
 
-    def checks(self) -> dict[str, str]:
+    def checks(self) -> dict[str, Guard]:
         """What was found out about the stream, for the report."""
         return {}
 

@@ -141,8 +141,8 @@ def _audited(report: Report) -> Iterator[tuple[str, str]]:
     yield "Protocol", report.protocol
     yield "Precision and device", f"{origin.dtype} on {origin.device}"
     yield "Seeds", ", ".join(map(str, origin.seeds)) or ABSENT
-    for name, told in origin.guards.items():
-        yield f"Guard: {name}", told
+    for name, guard in origin.guards.items():
+        yield f"Guard: {name}", str(guard)
     yield "Software", f"creditscope {origin.creditscope}, torch {origin.torch}, Python {origin.python}"
     if origin.commit:
         yield "Commit", origin.commit
