@@ -179,6 +179,12 @@ class Finding:
         return self.limit.margin(self.measurement.value)
 
 
+def reference_collapsed(findings: Mapping[str, Finding]) -> bool:
+    """Whether D2 says that the reference gradient has collapsed, so that no cosine with it can be interpreted."""
+    reference = findings.get("D2")
+    return reference is not None and reference.status is Status.FIRES and reference.cause == "collapsed"
+
+
 @dataclass(frozen=True, slots=True)
 class Mode:
     """A way to fail silently: shown when all its diagnostics fire, ruled out when any of them passes.

@@ -13,6 +13,7 @@ from creditscope.provenance import Guard, GuardStatus
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
 from creditscope.records.upgrade import EVERY_LAYER
+from creditscope.verdict import Measurement, Reason, Status
 
 RECORDS = sorted((Path(__file__).parents[2] / "results" / "records").glob("*.json"))
 
@@ -35,19 +36,74 @@ def test_every_committed_record_is_of_version_1_and_loads() -> None:
         assert report.provenance.guards["gradient"].passed
 
 
-def test_nothing_but_guards_versions_and_exact_layers_is_different_afterwards() -> None:
-    before = json.loads(RECORDS[0].read_text(encoding="utf-8"))
-    after = json.loads(RunRecord.from_json(RECORDS[0]).to_json())
-    for document in (before, before["report"]):
-        document["schema_version"] = 2
-    before["report"]["provenance"]["guards"] = {
-        "deterministic": {"status": "passed", "text": ""},
-        "gradient": {"status": "passed", "text": "finite difference within 0.01 %, in float64"},
+def without(document: Any, fields: set[str]) -> Any:
+    """The same document without some fields, wherever they are, and without the mark of gated cosines."""
+    if isinstance(document, list):
+        return [without(item, fields) for item in document]
+    if not isinstance(document, dict):
+        return "" if document == "gated" else document
+    return {key: without(value, fields) for key, value in document.items() if key not in fields}
+
+
+@pytest.mark.parametrize("path", RECORDS[::20], ids=lambda path: path.stem)
+def test_every_other_field_stays_as_it_was(path: Path) -> None:
+    new = {"exact_layers", "per_seed", "axis", "variant", "reason", "calibrated"}
+    changed = {"guards", "schema_version"}
+    before, after = json.loads(path.read_text(encoding="utf-8")), json.loads(RunRecord.from_json(path).to_json())
+    assert without(after, new | changed) == without(before, changed)
+
+
+def test_what_is_read_is_what_an_audit_writes_today() -> None:
+    """Every sentence of a committed record leads to a reason, and D1 counts blocks."""
+    reasons = {code: set[Reason]() for code in ("D1", "D3", "D5", "D6", "D9")}
+    for path in RECORDS:
+        report = RunRecord.from_json(path).report
+        assert report is not None
+        for code, finding in report.findings.items():
+            assert (finding.reason is None) == (finding.status is not Status.SKIPPED)
+            if finding.reason is not None:
+                reasons[code].add(finding.reason)
+        assert all(measure.cause == "" for measure in report.measures.values())
+        growth = report.findings["D1"].measurement
+        assert growth is None or (growth.axis, len(growth.per_layer)) == ("block", report.subject.depth)
+    assert reasons == {
+        "D1": {Reason.NOT_APPLICABLE},
+        "D3": {Reason.NO_CONTROL},
+        "D5": {Reason.NOT_APPLICABLE, Reason.TOO_FEW, Reason.GATED},
+        "D6": {Reason.NOT_APPLICABLE, Reason.GATED},
+        "D9": {Reason.NOT_APPLICABLE, Reason.NOT_POSSIBLE},
     }
-    after["report"].pop("exact_layers")
-    for part in (*after["report"]["measures"].values(), *after["report"]["findings"].values()):
-        (part.get("measurement", part) or {}).pop("per_seed", None)
-    assert after == before
+
+
+def test_the_seeds_of_d3_get_their_own_field() -> None:
+    old = first_version(RECORDS[0])
+    measured = {"value": 2.0, "per_layer": [1.0, 3.0], "interval": None, "cause": "", "note": "paired"}
+    depth = {**old["findings"]["D3"], "status": "pass", "measurement": measured}
+    report = read({**old, "findings": {**old["findings"], "D3": depth}})
+    assert report.findings["D3"].measurement == Measurement(2.0, per_seed=(1.0, 3.0), note="paired")
+
+
+@pytest.mark.parametrize(
+    ("code", "title", "variant", "axis"),
+    [
+        ("D1", "Scale relative to layer 0", "april", "state"),
+        ("D1", "Scale stability", "", "block"),
+        ("D9", "Hidden backprop, where float64 is impossible", "single", "state"),
+    ],
+)
+def test_a_variant_is_known_by_its_title(code: str, title: str, variant: str, axis: str) -> None:
+    old = first_version(RECORDS[0])
+    entry = {**old["findings"][code], "title": title, "status": "pass", "measurement": {"value": 1.0}}
+    finding = read({**old, "findings": {code: entry}}).findings[code]
+    assert finding.measurement is not None
+    assert (finding.variant, finding.measurement.axis) == (variant, axis)
+
+
+def test_a_limit_of_the_users_own_remembers_the_calibrated_one() -> None:
+    old = first_version(RECORDS[0])
+    own = {**old["findings"]["D1"]["limit"], "at": 100.0, "because": "set by the user; the calibrated limit is 50"}
+    limit = read({**old, "findings": {"D1": {**old["findings"]["D1"], "limit": own}}}).findings["D1"].limit
+    assert (limit.at, limit.calibrated, limit.origin) == (100.0, 50.0, own["because"])
 
 
 @pytest.mark.parametrize(

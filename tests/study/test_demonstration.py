@@ -66,9 +66,6 @@ def test_the_table_shows_claims_and_verdicts(tmp_path: Path) -> None:
 
 def test_alignment_with_a_collapsed_reference_stands_in_brackets(tmp_path: Path) -> None:
     store = filled(tmp_path, PUBLISHED_FORM)
-    key = next(key for key, spec in demonstration().items() if spec.method == "dfa" and not spec.penalty)
-    gated = report(EXPLODED, {"gamma_clamped_mean": Measurement(0.034, cause="gated")})
-    store.record(key).model_copy(update={"report": gated}).to_json(tmp_path / key / "record.json")
     page = demonstration_page(demonstration(), store, 80)
     lines = {line.split("  ")[0]: line for line in page.splitlines()}
     assert "(0.03)" in lines["dfa"]

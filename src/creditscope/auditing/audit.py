@@ -32,7 +32,7 @@ from creditscope.stream.isolation import undisturbed
 from creditscope.stream.reference_model import own_credit, referenced
 from creditscope.stream.states import Read, Stream
 from creditscope.stream.trace import LossFunction, cross_entropy
-from creditscope.verdict import Finding, Status, judge, profile
+from creditscope.verdict import Finding, judge, profile, reference_collapsed
 
 Accuracy = float | Sequence[float]
 
@@ -120,8 +120,7 @@ def _examined(
     if credit is not None and credit.backprop is not None and credit.backprop.precision == "single":
         variants = {**variants, "D9": "single"}
     findings = examine_all(evidence, variants, limits)
-    reference = findings["D2"]
-    if reference.status is Status.FIRES and reference.cause == "collapsed":
+    if reference_collapsed(findings):
         evidence = replace(evidence, collapsed=True)
         findings = examine_all(evidence, variants, limits)
     return evidence, findings

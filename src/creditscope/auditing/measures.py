@@ -20,7 +20,7 @@ COSINES = ("gamma", "gamma_clamped", "gamma_clamped_mean", "gamma_null", "gamma_
 
 
 def credit_measures(evidence: Evidence) -> dict[str, Measurement]:
-    """Γ, ρ, nudging and drift; cosines with a collapsed reference are marked by the cause `gated`."""
+    """Γ, ρ, nudging and drift; the notes of cosines with a collapsed reference say so."""
     found = {}
     if evidence.weight_drift is not None:
         found["weight_drift"] = _drift(evidence.weight_drift)
@@ -40,8 +40,7 @@ def credit_measures(evidence: Evidence) -> dict[str, Measurement]:
     if evidence.collapsed:
         for name in COSINES:
             if name in found:
-                note = f"{GATED}; {found[name].note}"
-                found[name] = replace(found[name], cause=Reason.GATED.value, note=note)
+                found[name] = replace(found[name], note=f"{GATED}; {found[name].note}")
     return found
 
 

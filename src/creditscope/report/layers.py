@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from creditscope.records.report import Report
-from creditscope.verdict import Limit, Measurement, Status
+from creditscope.verdict import Limit, Measurement, Status, reference_collapsed
 
 # Known columns in their order, with their headings. Other numbers per layer follow under their own names.
 HEADINGS = {
@@ -59,8 +59,7 @@ def columns(report: Report) -> list[Column]:
 
 def collapsed(report: Report) -> bool:
     """Whether the reference gradient has collapsed, so that cosines with it mean nothing."""
-    reference = report.findings.get("D2")
-    return reference is not None and reference.status is Status.FIRES and reference.cause == "collapsed"
+    return reference_collapsed(report.findings)
 
 
 def scale_bars(report: Report, room: int) -> list[str]:

@@ -10,7 +10,7 @@ from creditscope.runs.spec import RunSpec
 from creditscope.study.plan import Plan
 from creditscope.study.store import Store
 from creditscope.study.tables import AuditRow, audit_table
-from creditscope.verdict import Finding, Status
+from creditscope.verdict import Finding, Status, reference_collapsed
 
 PENALTY = 1e-2
 
@@ -62,8 +62,8 @@ def _usual_gamma(record: RunRecord) -> str:
 
 def _gated(record: RunRecord) -> bool:
     """Whether Γ was compared with a reference that has collapsed."""
-    found = record.report.measures.get("gamma_clamped_mean") if record.report is not None else None
-    return found is not None and found.cause == "gated"
+    report = record.report
+    return report is not None and "gamma_clamped_mean" in report.measures and reference_collapsed(report.findings)
 
 
 def _why(findings: dict[str, Finding]) -> Iterator[str]:
