@@ -12,7 +12,7 @@ from creditscope.records.report import Report
 ROOT = Path(__file__).resolve().parents[2]
 START = """# The report file
 
-`report.to_json(path)` and `creditscope audit ... --json FILE` write it; `creditscope.Report.from_json(path)` reads it.
+`report.to_json(path)` and `creditscope audit ... --out FILE.json` write it; `Report.from_json(path)` reads it.
 It is JSON. The schema: [report-schema.json](report-schema.json) here, `creditscope/records/report.schema.json` in the
 package. JSON has neither NaN nor infinity: the file has `"NaN"`, `"Infinity"` or `"-Infinity"` in their place. A file
 of `schema_version` 1 is read as version 2; any other version is refused. This page is written by `make docs`.

@@ -39,7 +39,7 @@ def test_a_diverged_network_never_passes(audited, folder):
 
 
 def test_the_command_and_the_function_measure_the_same(audited, folder):
-    assert audited("--json", "report.json", "--batch-size", "100").code == 3
+    assert audited("--out", "report.json", "--batch-size", "100").code == 3
     network = build("resmlp", 6, 3, 1, d=8, depth=2)
     network.load_state_dict(load_file("weights.safetensors"))
     stored = load_file("batches.safetensors")
@@ -50,7 +50,7 @@ def test_the_command_and_the_function_measure_the_same(audited, folder):
 
 
 def test_json_on_standard_output_is_the_report_and_nothing_else(audited):
-    done = audited("--json", "-", "--name", "mine", "--notes", "a remark")
+    done = audited("--format", "json", "--name", "mine", "--notes", "a remark")
     assert Report.parse(done.out).subject.name == "mine"
     assert json.loads(done.out)["subject"]["notes"] == "a remark"
 
@@ -65,7 +65,7 @@ def test_accuracies_are_given_once_per_seed(audited):
 
 @pytest.mark.parametrize(("limit", "images", "batches"), [(100, 100, 1), (128, 128, 1), (200, 200, 2), (9999, 300, 3)])
 def test_the_limit_counts_images(audited, folder, limit, images, batches):
-    audited("--limit", limit, "--json", "report.json")
+    audited("--limit", limit, "--out", "report.json")
     origin = Report.from_json("report.json").provenance
     assert (origin.images, origin.batches) == (images, batches)
 

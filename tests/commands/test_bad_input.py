@@ -197,16 +197,23 @@ def test_neither_network_nor_data_is_refused(folder, creditscope):
     assert "Neither --network nor --model" in creditscope("audit", "weights.safetensors", "--data", "mnist1d").err
 
 
-@pytest.mark.parametrize("place", ["weights.safetensors/report.json", "."])
-def test_a_report_that_cannot_be_written_is_found_out_first(refused, place):
-    message = refused("--json", place)
+@pytest.mark.parametrize("place", ["weights.safetensors/report.json", "taken.json"])
+def test_a_report_that_cannot_be_written_is_found_out_first(refused, folder, place):
+    (folder / "taken.json").mkdir()
+    message = refused("--out", place)
     assert "cannot be written" in message
     assert "folder" in message
 
 
+def test_a_file_without_the_suffix_of_a_format_is_found_out_first(refused):
+    message = refused("--out", "report.doc")
+    assert "has no suffix that belongs to a report format" in message
+    assert "markdown (.md .markdown)" in message
+
+
 def test_a_report_in_a_folder_of_another_user_is_refused(refused, folder, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
-    assert "no permission to write" in refused("--json", "report.json")
+    assert "no permission to write" in refused("--out", "report.json")
 
 
 @pytest.mark.parametrize(

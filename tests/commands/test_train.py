@@ -77,7 +77,7 @@ def test_a_wrong_word_is_refused_and_leaves_nothing(
 
 def test_audit_of_a_folder_finds_the_twin_in_its_controls(trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "report.json"
-    assert run(["audit", str(trained), "--json", str(out)]) in (0, 1, 3)
+    assert run(["audit", str(trained), "--out", str(out)]) in (0, 1, 3)
     report = Report.from_json(out)
     frozen = RunRecord.from_json(trained / "controls" / "frozen" / "record.json")
     assert report.control_accuracy == (frozen.accuracy,)
@@ -90,20 +90,20 @@ def test_audit_of_a_folder_finds_the_twin_among_its_siblings(trained: Path, tmp_
     shutil.copytree(trained / "controls" / "shallow", tmp_path / "other")
     shutil.copytree(trained / "controls" / "frozen", tmp_path / "twin")
     out = tmp_path / "report.json"
-    run(["audit", str(tmp_path / "run"), "--json", str(out)])
+    run(["audit", str(tmp_path / "run"), "--out", str(out)])
     assert Report.from_json(out).control_accuracy == (RunRecord.from_json(tmp_path / "twin" / "record.json").accuracy,)
 
 
 def test_without_a_twin_depth_stays_open(trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained, tmp_path / "run", ignore=shutil.ignore_patterns("controls"))
     out = tmp_path / "report.json"
-    run(["audit", str(tmp_path / "run"), "--json", str(out)])
+    run(["audit", str(tmp_path / "run"), "--out", str(out)])
     assert Report.from_json(out).findings["D3"].status == "skipped"
 
 
 def test_a_control_accuracy_given_by_hand_wins(trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "report.json"
-    run(["audit", str(trained), "--control-accuracy", "0.5", "--json", str(out)])
+    run(["audit", str(trained), "--control-accuracy", "0.5", "--out", str(out)])
     assert Report.from_json(out).control_accuracy == (0.5,)
 
 
@@ -124,7 +124,7 @@ def test_spaces_and_empty_names_among_the_controls_do_not_matter(tmp_path: Path)
 
 def test_the_gradient_check_of_a_checkpoint_can_be_switched_off(trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "report.json"
-    run(["audit", str(trained), "--no-gradient-check", "--json", str(out)])
+    run(["audit", str(trained), "--no-gradient-check", "--out", str(out)])
     assert Report.from_json(out).provenance.guards["gradient"].status == "switched off"
 
 
@@ -135,15 +135,15 @@ def test_a_path_that_is_not_there_is_said_first(tmp_path: Path, capsys: pytest.C
 
 def test_a_checkpoint_is_audited_in_the_batches_that_were_asked_for(trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "report.json"
-    run(["audit", str(trained), "--batch-size", "500", "--json", str(out)])
+    run(["audit", str(trained), "--batch-size", "500", "--out", str(out)])
     assert Report.from_json(out).provenance.batches == 2
 
 
 def test_the_weights_file_of_a_checkpoint_can_be_audited_alone(trained: Path, tmp_path: Path) -> None:
     out, whole = tmp_path / "alone.json", tmp_path / "whole.json"
     words = ["--network", "resmlp", *SMALL[:4], "--data", "mnist1d"]
-    assert run(["audit", str(trained / "weights.safetensors"), *words, "--json", str(out)]) in (0, 1, 3)
-    run(["audit", str(trained), "--json", str(whole)])
+    assert run(["audit", str(trained / "weights.safetensors"), *words, "--out", str(out)]) in (0, 1, 3)
+    run(["audit", str(trained), "--out", str(whole)])
     alone, with_record = Report.from_json(out), Report.from_json(whole)
     assert [alone.findings[code].value for code in ("D1", "D2")] == [
         with_record.findings[code].value for code in ("D1", "D2")
@@ -157,7 +157,7 @@ def test_a_damaged_twin_is_refused_and_a_diverged_one_is_told(
     twin, out = tmp_path / "run" / "controls" / "frozen" / "record.json", tmp_path / "report.json"
     record = RunRecord.from_json(twin)
     record.model_copy(update={"diverged": Divergence(epoch=1, why="the loss is not finite")}).to_json(twin)
-    run(["audit", str(tmp_path / "run"), "--json", str(out)])
+    run(["audit", str(tmp_path / "run"), "--out", str(out)])
     assert "the frozen twin diverged in epoch 2" in Report.from_json(out).subject.notes
     twin.write_text("{}", encoding="utf-8")
     assert run(["audit", str(tmp_path / "run")]) == 2

@@ -17,7 +17,6 @@ from creditscope.report.charts.inputs import ChartInputs
 from creditscope.report.charts.margins import Decision
 from creditscope.report.charts.rows import MOST_POINTS, curves, layered
 from creditscope.report.charts.theme import DARK, LIGHT, PAGE, PAPER, SHAPES
-from creditscope.report.html.audit import html
 from creditscope.report.views import from_report, from_runs
 from creditscope.verdict import Measurement, Missing, Reason
 
@@ -110,7 +109,7 @@ def test_a_diverged_network_and_limits_without_end_still_have_their_charts():
     broken = with_limit(report(answers, measures), "D1", inf)
     for figure in drawn(with_limit(broken, "D2", inf)).values():
         json.dumps(figure.spec, allow_nan=False)
-    assert html(broken)
+    assert broken.to("html")
 
 
 def test_the_earlier_protocol_has_no_growth_across_blocks():

@@ -16,7 +16,7 @@ from tests.report.made_runs import audited, row, run
 
 from creditscope.errors import BadFile
 from creditscope.records.report import Report
-from creditscope.report.html.audit import html, page
+from creditscope.report.html.audit import page
 from creditscope.report.html.page import as_json, code, library
 from creditscope.report.html.study import write_study
 from creditscope.report.html.tables import Cell, PageTable
@@ -54,7 +54,7 @@ class Elements(HTMLParser):
 
 
 def test_the_verdict_and_its_reason_stand_at_the_top_in_words():
-    text = Elements(html(audited())).text
+    text = Elements(audited().to("html")).text
     top = text[: text.index("Findings One line")]
     assert "FAIL(D1+D2+D3)" in top
     assert "The stream exploded and the reference gradient collapsed with it" in top
@@ -64,7 +64,7 @@ def test_the_verdict_and_its_reason_stand_at_the_top_in_words():
 
 def test_every_finding_opens_to_what_it_means_does_not_mean_and_asks_for():
     made = audited()
-    found = Elements(html(made))
+    found = Elements(made.to("html"))
     opened = [attributes["id"] for tag, attributes in found.found if tag == "details" and "id" in attributes]
     assert opened == list(made.findings)
     for finding in made.findings.values():
@@ -74,19 +74,18 @@ def test_every_finding_opens_to_what_it_means_does_not_mean_and_asks_for():
 
 
 def test_an_inconclusive_audit_says_what_is_missing():
-    text = Elements(
-        html(report(HEALTHY | {"D3": Missing(Reason.NO_CONTROL, "no frozen-blocks control was given")}))
-    ).text
+    missing = Missing(Reason.NO_CONTROL, "no frozen-blocks control was given")
+    text = Elements(report(HEALTHY | {"D3": missing}).to("html")).text
     assert "INCONCLUSIVE(D3)" in text
     assert "no frozen-blocks control was given" in text
 
 
 def test_a_pass_says_what_it_does_not_mean():
-    assert "What PASS does not mean" in Elements(html(report())).text
+    assert "What PASS does not mean" in Elements(report().to("html")).text
 
 
 def test_one_page_is_below_two_megabytes_and_names_no_other_place():
-    text = html(audited())
+    text = audited().to("html")
     assert len(text.encode()) < 2_000_000
     for tag, attributes in Elements(text).found:
         for name in ("src", "href", "srcset", "action", "data"):
@@ -121,12 +120,12 @@ def test_code_is_set_as_code_and_the_rest_is_escaped():
 
 def test_the_json_behind_a_page_comes_back_out_of_it(tmp_path):
     made = audited()
-    (link,) = [a["href"] for t, a in Elements(html(made)).found if t == "a" and "download" in a]
+    (link,) = [a["href"] for t, a in Elements(made.to("html")).found if t == "a" and "download" in a]
     assert link is not None
     stored = base64.b64decode(link.partition("base64,")[2]).decode()
     assert Report.parse(stored).to_json() == made.to_json()
     written = made.to_html(tmp_path / "deep" / "audit.html")
-    assert written.read_text(encoding="utf-8") == html(made)
+    assert written.read_text(encoding="utf-8") == made.to("html")
 
 
 def test_a_run_that_was_never_audited_shows_its_curves_and_judges_nothing():
@@ -232,7 +231,7 @@ def test_a_report_renders_where_torch_cannot_be_imported(tmp_path):
 import sys
 sys.modules["torch"] = None
 from creditscope.cli import run
-code = run(["report", "run", "--html", "page.html", "--latex", "page.tex", "--markdown", "page.md"])
+code = run(["report", "run", "--out", "page.html", "--out", "page.tex", "--out", "page.md"])
 assert "scipy" not in sys.modules
 sys.exit(code)
 """

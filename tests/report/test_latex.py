@@ -10,12 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.made_runs import audited, run
 
-from creditscope.report.latex.document import document, latex, standalone
+from creditscope.report.latex.document import document
 from creditscope.report.latex.escaping import MATHS, PLAIN, SPECIAL, escaped
 from creditscope.report.views import from_runs
 
 SPECIALS = r"100 % of $x_1^2$ & #3 {a}\b ~ -- | <i> `code` 'q' \"q\" 中文 é ½‖Γ"
 needs_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed: make system")
+
+PREAMBLE = r"""\documentclass{article}
+\usepackage[utf8]{inputenc}
+\usepackage[margin=2cm]{geometry}
+\usepackage{booktabs}"""
+
+
+def standalone(fragment: str) -> str:
+    return f"{PREAMBLE}\n\\begin{{document}}\n{fragment}\\end{{document}}\n"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +58,7 @@ def test_no_text_can_leave_its_place(text):
 
 
 def test_the_tables_hold_every_diagnostic_and_the_form_every_line():
-    text = latex(audited())
+    text = audited().to_latex()
     for code in ("D0", "D1", "D2", "D3", "D4*"):
         assert f"{code} & " in text
     for head in ("Method", "Terminal LayerNorm", "Seeds", "Feedback", "Accuracy", "Frozen-blocks accuracy", "Flags"):
@@ -59,8 +68,8 @@ def test_the_tables_hold_every_diagnostic_and_the_form_every_line():
 
 
 def test_a_collapsed_alignment_stands_in_brackets():
-    assert "(0.420)" in latex(audited())
-    assert "(0.420)" not in latex(audited(healthy=True))
+    assert "(0.420)" in audited().to_latex()
+    assert "(0.420)" not in audited(healthy=True).to_latex()
 
 
 @needs_latex

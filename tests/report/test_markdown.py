@@ -11,7 +11,7 @@ from tests.report.made_runs import audited, run
 from creditscope.report.claim_card import claim_card
 from creditscope.report.form.entries import entry
 from creditscope.report.form.reporting_form import UNKNOWN, form
-from creditscope.report.markdown import document, escaped, markdown
+from creditscope.report.markdown import document, escaped
 from creditscope.report.views import from_report, from_runs
 from creditscope.verdict import Measurement, Missing, Reason
 
@@ -22,7 +22,7 @@ def test_no_sign_is_markup():
 
 def test_hostile_names_and_notes_stay_in_their_cells():
     name, notes = "<script>alert(1)</script>", "a | b\n| c | `x` <img src=x onerror=alert(1)>"
-    text = markdown(audited(name, notes=notes))
+    text = audited(name, notes=notes).to_markdown()
     assert not re.search(r"(?<!\\)<(script|img)", text)
     (line,) = [line for line in text.splitlines() if line.startswith("| **Notes**")]
     assert len(re.findall(r"(?<!\\)\|", line)) == 3
@@ -76,7 +76,7 @@ def test_half_precision_is_a_pitfall_that_is_not_ticked():
     half = made.model_copy(update={"provenance": made.provenance.model_copy(update={"dtype": "float16"})})
     assert [line.avoided for line in form(from_report(made)).pitfalls] == [True] * 7
     assert [line.avoided for line in form(from_report(half)).pitfalls].count(False) == 1
-    assert "- [ ] half precision" in markdown(half)
+    assert "- [ ] half precision" in half.to_markdown()
 
 
 def test_a_run_that_was_never_audited_has_its_setting_and_nothing_else():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,7 @@ from creditscope.errors import BadFile, InvalidInput
 
 if TYPE_CHECKING:
     from creditscope.records.report import Report
+    from creditscope.report.formats import ReportFormat
 
 
 def _panel(title: str) -> Callable[..., Any]:
@@ -49,10 +50,11 @@ Notes = Annotated[str, _claim("A remark that the report carries.", show_default=
 Protocol = Annotated[str, _judging("three, four or april.")]
 Thresholds = Annotated[list[str] | None, _judging("Another limit, as in D1=100. Repeatable.", "CODE=VALUE")]
 Check = Annotated[bool, _judging("Compare the backward pass with a finite difference first.")]
-Json = Annotated[str | None, _running("Write the report as JSON too; - prints it instead of the page.", "FILE")]
-Html = Annotated[Path | None, _running("Write the report as a page that needs no network.", "FILE", "--html")]
-Latex = Annotated[str | None, _running("Write tables and the reporting form; - prints them.", "FILE", "--latex")]
-Markdown = Annotated[str | None, _running("The same for GitHub; - prints it.", "FILE", "--markdown")]
+Out = Annotated[
+    list[Path] | None,
+    _running("Write the report too; the suffix is the format (.json, .html). Repeatable.", "FILE", "--out"),
+]
+Format = Annotated[str, _running("Print this format: see `creditscope list formats`.", "NAME", "--format")]
 Device = Annotated[str, _running("cpu, cuda, cuda:1 and so on.")]
 Threads = Annotated[int | None, _running("Threads of the CPU.", min=1)]
 
@@ -77,10 +79,8 @@ def audit(
     protocol: Protocol = "three",
     threshold: Thresholds = None,
     gradient_check: Check = True,
-    json: Json = None,
-    html: Html = None,
-    latex: Latex = None,
-    markdown: Markdown = None,
+    out: Out = None,
+    format: Format = "text",
     device: Device = "cpu",
     threads: Threads = None,
     plugin: Plugins = None,
@@ -95,9 +95,10 @@ def audit(
     Example: `creditscope audit dfa.safetensors --network resmlp --data mnist1d --control-accuracy 0.32`
     """
     limits, settings = words.thresholds(threshold), words.pairs(option, "--option", "d=256")
-    files = [Path(str(file)) for file in (json, html, latex, markdown) if file not in (None, "-")]
-    for file in files:
-        words.writable(file)
+    from creditscope.commands.report import output_formats
+    from creditscope.report.formats import formats
+
+    files, printed = output_formats(out), formats[format]
     import torch
 
     from creditscope.auditing.audit import audit as examine
@@ -134,7 +135,7 @@ def audit(
             )
             more = {"check_gradient": gradient_check, "batch_size": batch_size, "read": words.read(read)}
             report = audit_folder(weights, data_dir, str(place), limit, options | more)
-            return write(report, weights, html, latex, markdown) or show(report, json)
+            return show(report, weights, files, printed)
         images = data_from(data, data_dir, batches)
         report = examine(
             subject_from(weights, network, model, settings, images).to(place),
@@ -149,37 +150,20 @@ def audit(
             f"A batch of {batch_size} images does not fit into the memory of {device}.\n"
             "Nothing was measured. Give a smaller --batch-size."
         ) from error
-    return write(report, weights, html, latex, markdown) or show(report, json)
+    return show(report, weights, files, printed)
 
 
-def write(report: Report, weights: Path, html: Path | None, latex: str | None, markdown: str | None) -> int:
-    """Write whatever else was asked for; a run's own record tells the form how it was trained."""
-    if html is None and latex is None and markdown is None:
-        return 0
-    from creditscope.commands.report import write_texts
-    from creditscope.report.html.audit import write_page
+def show(report: Report, weights: Path, files: Mapping[Path, ReportFormat], printed: ReportFormat) -> int:
+    """Print the report, write the files; a run's own record tells the form how it was trained."""
     from creditscope.report.views import from_report, from_runs
 
-    shown = from_report(report)
+    view = from_report(report)
     if weights.is_dir():
         from creditscope.records.run import RunRecord
 
         record = RunRecord.from_json(weights / "record.json")
-        (shown,) = from_runs([record.model_copy(update={"report": report})])
-    if html is not None:
-        write_page(shown, html)
-    write_texts([shown], latex, markdown)
-    return 0
-
-
-def show(report: Report, json: str | None) -> int:
-    """Print the page, or the JSON where - was asked for; write the file; return the verdict's exit code."""
-    if json == "-":
-        say(report.to_json().rstrip("\n"))
-    else:
-        from creditscope.report.text import page
-
-        say(page(report, width(), coloured()))
-        if json is not None:
-            report.to_json(json)
+        (view,) = from_runs([record.model_copy(update={"report": report})])
+    say(printed.on_screen([view], width(), colour=coloured()).rstrip("\n"))
+    for path, entry in files.items():
+        entry.write([view], path)
     return report.verdict.exit_code

@@ -16,12 +16,18 @@ from creditscope.registry import Registry
 
 
 class Kind(StrEnum):
-    """The four open registries; each is `creditscope.KIND.KIND`."""
+    """The five open registries; each is the mapping KIND in its package."""
 
     diagnostics = "diagnostics"
     networks = "networks"
     methods = "methods"
     datasets = "datasets"
+    formats = "formats"
+
+    @property
+    def package(self) -> str:
+        """The package that holds the entries."""
+        return "creditscope.report.formats" if self is Kind.formats else f"creditscope.{self}"
 
 
 @command("list")
@@ -29,7 +35,7 @@ def entries(
     kind: Annotated[Kind, typer.Argument(help="What to list.", show_default=False)],
     plugin: Plugins = None,
 ) -> int:
-    """List the diagnostics, networks, methods or datasets that there are, one line each."""
+    """List the diagnostics, networks, methods, datasets or report formats that there are, one line each."""
     found = {name: described(entry) for name, entry in registry(kind).items()}
     say(listed(found, width() if sys.stdout.isatty() else None))
     return 0
@@ -46,12 +52,14 @@ def listed(found: dict[str, str], columns: int | None) -> str:
 
 def registry(kind: Kind) -> Registry[Any]:
     """The registry of that kind, imported when it is asked for: three of them need torch."""
-    found: Registry[Any] = getattr(importlib.import_module(f"creditscope.{kind}"), kind)
+    found: Registry[Any] = getattr(importlib.import_module(kind.package), kind)
     return found
 
 
 def described(entry: Any) -> str:
-    """An entry in one line: a diagnostic's title and question, else the first line of its docstring."""
+    """An entry in one line: its title and question or suffixes, else the first line of its docstring."""
     if hasattr(entry, "question"):
         return f"{entry.title}: {entry.question}"
+    if hasattr(entry, "suffixes"):
+        return f"{entry.title} ({' '.join(entry.suffixes)})"
     return (inspect.getdoc(entry) or "").partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Look at audits again: as a page, as figures for a paper, as LaTeX, as Markdown."""
+"""`creditscope report`: audits again, in any format, and their charts for a paper."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from creditscope.commands import coloured, command, say, width
+from creditscope.commands import Plugins, coloured, command, say, width
 from creditscope.commands import options as words
-from creditscope.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from creditscope.report.charts.margins import Decision
+    from creditscope.report.formats import ReportFormat
     from creditscope.report.views import AuditView
     from creditscope.study.plan import Plan
     from creditscope.study.store import Store
@@ -23,82 +23,66 @@ if TYPE_CHECKING:
 Source = Annotated[
     Path, typer.Argument(metavar="FOLDER|FILE", help="The JSON of a report or run, the folder of a run, or a store.")
 ]
-Html = Annotated[
-    Path | None, typer.Option("--html", metavar="PATH", help="One page for one audit, a folder of pages for several.")
+Out = Annotated[
+    list[Path] | None,
+    typer.Option("--out", metavar="PATH", help="Write to PATH; its suffix is the format (.html, .tex). Repeatable."),
 ]
-Figures = Annotated[Path | None, typer.Option("--figures", metavar="FOLDER", help="Every chart as a file.")]
-Form = Annotated[str, typer.Option("--format", metavar="pdf|svg|png", help="Of the figures.")]
-Latex = Annotated[str | None, typer.Option("--latex", metavar="FILE", help="Tables and reporting form; - prints.")]
-Markdown = Annotated[str | None, typer.Option("--markdown", metavar="FILE", help="The same for GitHub; - prints.")]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", help="The format, whatever the suffix: see `creditscope list formats`."),
+]
+Figures = Annotated[Path | None, typer.Option("--figures", metavar="FOLDER", help="Write every chart as a file.")]
+FigureFormat = Annotated[str, typer.Option("--figure-format", metavar="pdf|svg|png", help="Format of the charts.")]
 
 
 @command("report")
 def report(
     source: Source,
-    html: Html = None,
+    out: Out = None,
+    format: Format = None,
     figures: Figures = None,
-    format: Form = "pdf",
-    latex: Latex = None,
-    markdown: Markdown = None,
+    figure_format: FigureFormat = "pdf",
+    plugin: Plugins = None,
 ) -> int:
-    """Show audits that are there already; nothing is measured or trained, and torch is not needed.
+    """Show saved audits; nothing is measured or trained, and torch is not needed.
 
-    Without an option the text page of every audit is printed.
+    Without --out and --figures the audits are printed, as text pages unless --format says otherwise.
 
-    Example: `creditscope report runs/dfa --html dfa.html --latex dfa.tex`
+    Example: `creditscope report runs/dfa --out dfa.html --out dfa.tex`
     """
     from creditscope.report.views import gather
 
-    shown = gather(source)
-    if html is not None:
-        say(f"wrote {_pages(shown, html, source)}")
+    chosen = output_formats(out, format)
+    views = gather(source)
+    for path, entry in chosen.items():
+        say(f"wrote {entry.write(views, path, source.resolve().name)}")
     if figures is not None:
         from creditscope.report.charts.figures import write_figures
         from creditscope.report.charts.inputs import ChartInputs
 
-        for path in write_figures(ChartInputs(shown), figures, format):
+        for path in write_figures(ChartInputs(views), figures, figure_format):
             say(f"wrote {path}")
-    write_texts(shown, latex, markdown)
-    if all(given is None for given in (html, figures, latex, markdown)):
-        _texts(shown)
+    if not chosen and figures is None:
+        print_views(views, format)
     return 0
 
 
-def _pages(shown: Sequence[AuditView], path: Path, source: Path) -> Path:
-    """One page for one view, unless a folder was asked for; a folder of pages for several."""
-    if len(shown) == 1 and not path.is_dir() and path.suffix.lower() in (".html", ".htm"):
-        from creditscope.report.html.audit import write_page
+def output_formats(out: Sequence[Path] | None, name: str | None = None) -> dict[Path, ReportFormat]:
+    """The format of every file that was asked for; one that cannot be written is refused before any work."""
+    from creditscope.report.formats import format_of
 
-        return write_page(shown[0], words.writable(path))
-    if path.suffix.lower() in (".html", ".htm"):
-        raise InvalidInput(
-            f"{source} holds {len(shown)} audits, {path} is one file.\n"
-            "Each audit has a page of its own. Give a folder: --html pages."
-        )
-    from creditscope.report.html.study import write_study
-
-    return write_study(path, shown, title=source.resolve().name)
+    chosen = {path: format_of(path, name) for path in out or ()}
+    for path, entry in chosen.items():
+        if entry.folder is None or path.suffix.lower() in entry.suffixes:
+            words.writable(path)
+    return chosen
 
 
-def write_texts(shown: Sequence[AuditView], latex: str | None, markdown: str | None) -> None:
-    """LaTeX and Markdown of every view, into files or, for -, to standard output."""
-    from creditscope.files import write_text
-    from creditscope.report.latex.document import document as as_latex
-    from creditscope.report.markdown import document as as_markdown
+def print_views(views: Sequence[AuditView], name: str | None) -> None:
+    """Print audits in the format of that name, text pages without one."""
+    from creditscope.report.formats import formats
 
-    for target, document in ((latex, as_latex), (markdown, as_markdown)):
-        if target is None:
-            continue
-        text = "\n".join(document(view) for view in shown)
-        say(text.rstrip("\n") if target == "-" else f"wrote {write_text(target, text)}")
-
-
-def _texts(shown: Sequence[AuditView]) -> None:
-    from creditscope.report.text import page
-
-    for view in shown:
-        told = f"{view.title}: not audited" if view.report is None else page(view.report, width(), coloured())
-        say(told if len(shown) == 1 else f"{told}\n")
+    say(formats[name or "text"].on_screen(views, width(), colour=coloured()).rstrip("\n"))
 
 
 def study_pages(
@@ -110,7 +94,7 @@ def study_pages(
     *,
     decisions: Sequence[Decision] = (),
 ) -> Path:
-    """The pages of a study: every finished run, judged beside its twin."""
+    """The pages of a study: every finished run, judged beside its frozen control."""
     from creditscope.report.html.study import write_study
     from creditscope.report.study_views import joined
 

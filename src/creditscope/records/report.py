@@ -60,9 +60,7 @@ class Report(Document):
     provenance: Provenance
 
     def __str__(self) -> str:
-        from creditscope.report.text import page
-
-        return page(self)
+        return self.to("text").rstrip("\n")
 
     def _repr_html_(self) -> str:
         from creditscope.report.notebook import fragment
@@ -72,29 +70,28 @@ class Report(Document):
     def __repr__(self) -> str:
         return f"Report({self.subject.name!r}, {self.verdict})"
 
+    def to(self, format: str, path: Path | str | None = None) -> str:
+        """The report in a registered format (text, markdown, html, latex, json, csv); written to `path` if given."""
+        from creditscope.report.formats import formats
+        from creditscope.report.views import from_report
+
+        text = formats[format].render(from_report(self))
+        if path is not None:
+            write_text(path, text)
+        return text
+
     def to_html(self, path: Path | str) -> Path:
         """Write the report as one page that needs no network; its path."""
-        from creditscope.report.html.audit import html
-
-        return write_text(path, html(self))
+        self.to("html", path)
+        return Path(path)
 
     def to_latex(self, path: Path | str | None = None) -> str:
         """Booktabs tables and the reporting form; written to `path` too if one is given."""
-        from creditscope.report.latex.document import latex
-
-        text = latex(self)
-        if path is not None:
-            write_text(path, text)
-        return text
+        return self.to("latex", path)
 
     def to_markdown(self, path: Path | str | None = None) -> str:
         """The same for a README or a rebuttal; written to `path` too if one is given."""
-        from creditscope.report.markdown import markdown
-
-        text = markdown(self)
-        if path is not None:
-            write_text(path, text)
-        return text
+        return self.to("markdown", path)
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:

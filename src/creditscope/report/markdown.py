@@ -11,7 +11,7 @@ from creditscope.report.form.reporting_form import form
 from creditscope.report.layers import Column, columns
 from creditscope.report.numbers import distance, interval, limit, number, value
 from creditscope.report.reading import advisory, not_meant, remedies
-from creditscope.report.views import AuditView, from_report
+from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
@@ -21,11 +21,6 @@ MARKS = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
 def escaped(text: str) -> str:
     """Text that Markdown shows as it is: nothing in it is markup, a link, HTML or the end of a cell."""
     return " ".join(SPECIAL.sub(r"\\\1", text).split())
-
-
-def markdown(report: Report) -> str:
-    """The whole report as Markdown."""
-    return document(from_report(report))
 
 
 def document(shown: AuditView) -> str:

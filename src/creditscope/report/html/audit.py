@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from creditscope.files import write_text
 from creditscope.records.report import Report
 from creditscope.report.charts.figures import figures
 from creditscope.report.charts.inputs import ChartInputs
@@ -17,26 +14,16 @@ from creditscope.report.latex.document import document as latex_document
 from creditscope.report.layers import collapsed
 from creditscope.report.markdown import document as markdown_document
 from creditscope.report.reading import left_open, not_meant, remedies
-from creditscope.report.views import AuditView, from_report
+from creditscope.report.views import AuditView
 
 ALONE = Place()
-
-
-def html(report: Report) -> str:
-    """The page of one report."""
-    return page(from_report(report))
-
-
-def write_page(shown: AuditView, path: Path | str, place: Place = ALONE) -> Path:
-    """Write the page of one view, whole."""
-    return write_text(path, page(shown, place))
 
 
 def page(shown: AuditView, place: Place = ALONE) -> str:
     """The page of an audit, a run, or both."""
     report = shown.report
     inputs = ChartInputs([shown])
-    record = shown.run if shown.run is not None else report
+    record = report if shown.run is None else shown.run.model_copy(update={"report": report})
     audited = {} if report is None else _audited(report)
     return render(
         "audit.html",

@@ -44,6 +44,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     environment.filters["as_json"] = as_json
     environment.filters["code"] = code

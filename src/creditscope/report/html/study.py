@@ -11,7 +11,7 @@ from creditscope.report.charts.figures import figures
 from creditscope.report.charts.inputs import ChartInputs
 from creditscope.report.charts.margins import Decision
 from creditscope.report.charts.theme import PAGE
-from creditscope.report.html.audit import write_page
+from creditscope.report.html.audit import page as audit_page
 from creditscope.report.html.page import LIBRARY, SCRIPT, STYLE, Place, library, render, script, style
 from creditscope.report.html.study_tables import method_sheet, run_sheet
 from creditscope.report.html.tables import OUTCOMES, PageTable
@@ -43,7 +43,7 @@ def write_study(
         write_text(folder / "assets" / name, text)
     links = [f"runs/{_file(shown, index)}" for index, shown in enumerate(views)]
     for shown, link in zip(views, links, strict=True):
-        write_page(shown, folder / link, Place("../assets", f"../{INDEX}"))
+        write_text(folder / link, audit_page(shown, Place("../assets", f"../{INDEX}")))
     by_key = {shown.key: link for shown, link in zip(views, links, strict=True)}
     tables = [run_sheet(views, links), *sheets]
     if rows:

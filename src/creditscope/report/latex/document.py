@@ -11,19 +11,10 @@ from creditscope.report.latex.escaping import escaped
 from creditscope.report.layers import Column, columns
 from creditscope.report.numbers import distance, limit, number, value
 from creditscope.report.reading import advisory
-from creditscope.report.views import AuditView, from_report
+from creditscope.report.views import AuditView
 
 NEEDS = "% Needs \\usepackage{booktabs} and, with older LaTeX, \\usepackage[utf8]{inputenc}."
-PREAMBLE = r"""\documentclass{article}
-\usepackage[utf8]{inputenc}
-\usepackage[margin=2cm]{geometry}
-\usepackage{booktabs}"""
 WIDE = 6  # columns of layers beside each other; more make a second table
-
-
-def latex(report: Report) -> str:
-    """The whole report as a LaTeX fragment."""
-    return document(from_report(report))
 
 
 def document(shown: AuditView) -> str:
@@ -32,11 +23,6 @@ def document(shown: AuditView) -> str:
     if shown.report is not None:
         parts += [card(shown.report), findings(shown.report), *layers(shown.report)]
     return "\n\n".join([*parts, reporting_form(shown)]) + "\n"
-
-
-def standalone(fragment: str) -> str:
-    """The fragment as a document of its own."""
-    return f"{PREAMBLE}\n\\begin{{document}}\n{fragment}\\end{{document}}\n"
 
 
 def card(report: Report) -> str:
