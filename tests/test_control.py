@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from creditscope.control import Control
-from creditscope.errors import InvalidInput
+from creditscope.errors import UnknownName
 
 
 @pytest.mark.parametrize("name", ["none", "frozen", "shallow", "ladder-0", "ladder-1", "ladder-12"])
@@ -19,7 +19,7 @@ def test_a_control_is_written_as_it_is_read(name: str) -> None:
      "ladder-1.0", "ladder-+1", "ladder-1_0", "ladder-٣", "ladder-1\n"],
 )  # fmt: skip
 def test_anything_else_is_refused_with_the_controls_that_exist(name: str) -> None:
-    with pytest.raises(InvalidInput, match="no control called(.|\n)*Known: none, frozen, shallow, ladder-0"):
+    with pytest.raises(UnknownName, match="no control called(.|\n)*Known: none, frozen, shallow, ladder-0"):
         Control.parse(name)
 
 

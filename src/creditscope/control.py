@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from creditscope.errors import InvalidInput
+from creditscope.errors import UnknownName
+from creditscope.registry import unknown
 
 Kind = Literal["none", "frozen", "shallow", "ladder"]
-KNOWN = "none, frozen, shallow, ladder-0, ladder-1, ..."
 RUNG = re.compile(r"ladder-(0|[1-9][0-9]*)")  # one spelling per rung, so that equal runs have equal keys
 
 
@@ -28,7 +28,8 @@ class Control:
                 return cls(text)
         if rung := RUNG.fullmatch(text):
             return cls("ladder", int(rung[1]))
-        raise InvalidInput(f"There is no control called {text!r}.\nThe run would train something else. Known: {KNOWN}.")
+        question, _, _ = unknown("control", text, ["none", "frozen", "shallow", "ladder-1"]).partition("\n")
+        raise UnknownName(f"{question}\nKnown: none, frozen, shallow, ladder-0, ladder-1 and so on.")
 
     @classmethod
     def ladder(cls, depth: int) -> list[Control]:

@@ -51,9 +51,9 @@ class CreditSource(ABC):
         """The same source with fresh feedback from its own distribution; None if it has no feedback."""
         return None
 
-    def redraws(self, batch: Batch, fresh: Sequence[CreditSource]) -> Iterator[tuple[Tensor, ...]]:
+    def signals_under(self, batch: Batch, sources: Sequence[CreditSource]) -> Iterator[tuple[Tensor, ...]]:
         """The signals of several redrawn sources for one batch; overridden where they can share a forward pass."""
-        return (source.signals(batch) for source in fresh)
+        return (source.signals(batch) for source in sources)
 
     def residual(self, batch: Batch, generator: torch.Generator) -> Tensor | None:
         """How far a learned stand-in is from what it stands for, one number for the batch; None if there is none."""

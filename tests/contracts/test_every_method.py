@@ -299,7 +299,7 @@ def test_several_feedbacks_at_once_are_each_feedback_by_itself(at_work: Case) ->
     flags = [p.requires_grad for p in at_work.network.parameters()]
     if draws[0].networks is not None:
         pytest.skip("learns its feedback")
-    found = list(at_work.rule.redraws(at_work.network, draws, at_work.batch))
+    found = list(at_work.rule.signals_under(at_work.network, draws, at_work.batch))
     for feedback, signals in zip(draws, found, strict=True):
         alone = at_work.rule.credit(at_work.network, feedback, at_work.batch).signals
         assert all(torch.equal(a, b) for a, b in zip(signals, alone, strict=True))

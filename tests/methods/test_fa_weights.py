@@ -223,7 +223,7 @@ def test_feedback_of_another_network_is_refused_in_the_middle_of_several(
     network, rule = small("resmlp"), WeightFeedback()
     right = rule.feedback(network, batch, generator)
     wrong = Feedback({name: tensor for name, tensor in right.tensors.items() if name != "embed.weight"})
-    draws = rule.redraws(network, [right, wrong], batch)
+    draws = rule.signals_under(network, [right, wrong], batch)
     next(draws)
     with pytest.raises(ModelMismatch, match="do not match: embed.weight"):
         next(draws)
@@ -233,6 +233,6 @@ def test_an_embedding_without_a_bias_has_credit_too(batch: Batch, generator: tor
     network, rule = Plain(nn.Linear(12, 12, bias=False)).double(), WeightFeedback()
     network.embed = nn.Linear(192, 12, bias=False).double()
     feedback = rule.feedback(network, batch, generator)
-    (signals,) = rule.redraws(network, [feedback], batch)
+    (signals,) = rule.signals_under(network, [feedback], batch)
     for one, other in zip(signals, rule.credit(network, feedback, batch).signals, strict=True):
         torch.testing.assert_close(one, other)

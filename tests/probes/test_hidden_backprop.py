@@ -11,9 +11,10 @@ from torch import nn
 
 from creditscope.credit import CreditSource
 from creditscope.methods.fa_weights import WeightFeedback
-from creditscope.probes.block_weights import Watching, block_weights, changed, fitting_images, patches, unseen_change
+from creditscope.probes.block_weights import Watching, block_weights, changed, fitting_images, unseen_change
 from creditscope.probes.hidden_backprop import hidden_backprop
 from creditscope.probes.source import FunctionSource
+from creditscope.stream.convolution import Convolution
 from creditscope.stream.find import find_stream
 from creditscope.stream.trace import cross_entropy
 
@@ -162,7 +163,7 @@ def test_patches_times_the_unfolded_weight_is_the_convolution(options):
         weight = layer.weight.view(groups, 6 // groups, -1)
         again = torch.einsum("ngpk,gok->ngop", rows, weight).reshape(out.shape)
     assert torch.allclose(out, again, atol=1e-5)
-    assert patches(layer.weight, x, layer.weight, stride=layer.stride, padding=0).shape[1] == 36 // groups
+    assert Convolution.of(x, layer.weight, stride=layer.stride, padding=0).patches().shape[1] == 36 // groups
 
 
 def test_as_many_images_are_taken_as_leave_room():

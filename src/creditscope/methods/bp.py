@@ -28,14 +28,11 @@ class EndToEnd(CreditRule):
         """One forward and one backward pass; with a penalty the signals are those of the loss without it."""
         learning = scope.parameters(network)
         with torch.enable_grad():
-            with self.following(network, feedback):
-                states, branches = _states(network, batch.inputs)
-                logits = network.readout(states[-1])
-                losses = F.cross_entropy(logits, batch.labels, reduction="none")
-            loss, count = losses.mean(), len(losses)
+            states, branches, loss = self._forward(network, feedback, batch)
+            count = len(batch.labels)
             if not scope.penalty:
-                found = torch.autograd.grad(loss, [*states, *learning.values()], allow_unused=True)
-                signals, gradients = found[: len(states)], found[len(states) :]
+                both = torch.autograd.grad(loss, [*states, *learning.values()], allow_unused=True)
+                signals, gradients = both[: len(states)], both[len(states) :]
             else:
                 signals = torch.autograd.grad(loss, states, retain_graph=True)
                 sizes = [branch.square().sum() for index, branch in enumerate(branches) if scope.learns(index)]
@@ -46,23 +43,27 @@ class EndToEnd(CreditRule):
             tuple(signal * count for signal in signals), named, loss.detach(), self.exact_layers(network.depth)
         )
 
-    def redraws(self, network: StagedNetwork, drawn: Iterable[Feedback], batch: Batch) -> Iterator[tuple[Tensor, ...]]:
+    def signals_under(
+        self, network: StagedNetwork, feedbacks: Iterable[Feedback], batch: Batch
+    ) -> Iterator[tuple[Tensor, ...]]:
         """One forward and one backward pass each, down to the states and no further."""
-        for feedback in drawn:
+        for feedback in feedbacks:
             with torch.enable_grad():
-                with self.following(network, feedback):
-                    states, _ = _states(network, batch.inputs)
-                    loss = F.cross_entropy(network.readout(states[-1]), batch.labels)
+                states, _, loss = self._forward(network, feedback, batch)
                 signals = torch.autograd.grad(loss, states)
             yield tuple(signal * len(batch.labels) for signal in signals)
 
-
-def _states(network: StagedNetwork, inputs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    states, branches = [network.embedding(inputs)], []
-    for index in range(network.depth):
-        branches.append(network.branch(index, states[-1]))
-        states.append(network.merge(index, states[-1], branches[-1]))
-    return states, branches
+    def _forward(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch
+    ) -> tuple[list[Tensor], list[Tensor], Tensor]:
+        """h_0..h_L, f_0..f_{L-1} and the mean loss, in one graph."""
+        with self.following(network, feedback):
+            states, branches = [network.embedding(batch.inputs)], []
+            for index in range(network.depth):
+                branches.append(network.branch(index, states[-1]))
+                states.append(network.merge(index, states[-1], branches[-1]))
+            losses = F.cross_entropy(network.readout(states[-1]), batch.labels, reduction="none")
+        return states, branches, losses.mean()
 
 
 @method(

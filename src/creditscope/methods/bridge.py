@@ -14,7 +14,7 @@ from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, forward_in_pieces
-from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope, look
+from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope, example_states
 from creditscope.networks.staged import StagedNetwork, initialise
 
 WIDTH = 256
@@ -89,7 +89,7 @@ class BridgeRule(LocalRule):
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """The auxiliary networks and their optimiser, Adam at a constant 1e-3."""
-        states, logits = look(network, example)
+        states, logits = example_states(network, example)
         shapes = {tuple(state.shape[1:]) for state in states}
         if len(shapes) > 1 or states[0].dim() != 2:
             raise InvalidInput(

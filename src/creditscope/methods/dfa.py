@@ -12,7 +12,7 @@ from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
 from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, drawn_again, normal
-from creditscope.methods.rule import Feedback, look
+from creditscope.methods.rule import Feedback, example_states
 from creditscope.networks.staged import StagedNetwork
 
 
@@ -49,7 +49,7 @@ class DirectFeedback(LocalRule):
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """One matrix per state that is heard."""
-        states, logits = look(network, example)
+        states, logits = example_states(network, example)
         shapes = sorted({tuple(state.shape[1:]) for state in states})
         if self.index == "input" and len(shapes) > 1:
             raise InvalidInput(

@@ -11,7 +11,7 @@ from torch import Tensor
 from creditscope.batch import Batch
 from creditscope.methods import method
 from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, drawn_again, normal
-from creditscope.methods.rule import Feedback, look
+from creditscope.methods.rule import Feedback, example_states
 from creditscope.networks.staged import StagedNetwork
 
 
@@ -41,7 +41,7 @@ class BlockFeedback(LocalRule):
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """One matrix per block, from the features of h_{l+1} to those of h_l."""
-        states, _ = look(network, example)
+        states, _ = example_states(network, example)
         pairs = pairwise(states)
         shapes = [(_features(above, below), _features(below, above)) for below, above in pairs]
         return Feedback(

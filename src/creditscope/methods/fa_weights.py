@@ -18,7 +18,7 @@ from creditscope.methods import method
 from creditscope.methods.bp import EndToEnd
 from creditscope.methods.rule import Feedback
 from creditscope.networks.staged import StagedNetwork
-from creditscope.stream.padding import padded
+from creditscope.stream.convolution import Convolution
 
 OTHERS = (nn.Conv1d, nn.Conv3d, nn.modules.conv._ConvTransposeNd, nn.Bilinear, nn.RNNBase, nn.RNNCellBase)
 
@@ -56,7 +56,9 @@ class WeightFeedback(EndToEnd):
         """The forward pass under a mode that replaces the backward pass of every weight."""
         return FeedbackMode(_weights(network), feedback.tensors, type(network).__name__)
 
-    def redraws(self, network: StagedNetwork, drawn: Iterable[Feedback], batch: Batch) -> Iterator[tuple[Tensor, ...]]:
+    def signals_under(
+        self, network: StagedNetwork, feedbacks: Iterable[Feedback], batch: Batch
+    ) -> Iterator[tuple[Tensor, ...]]:
         """One forward pass for all of them, and one backward pass each, which asks for no weight's gradient.
 
         The graph holds stand-ins of the feedback: each draw in turn lends them its numbers.
@@ -68,7 +70,7 @@ class WeightFeedback(EndToEnd):
             for index in range(network.depth):
                 states.append(network.merge(index, states[-1], network.branch(index, states[-1])))
             loss = F.cross_entropy(network.readout(states[-1]), batch.labels)
-        for feedback in drawn:
+        for feedback in feedbacks:
             check_names(weights, feedback.tensors, owner)
             for name, stand_in in heard.items():
                 stand_in.data = feedback.tensors[name].to(weights[name])
@@ -156,22 +158,13 @@ def linear(feedback: Tensor, input: Tensor, weight: Tensor, bias: Tensor | None 
     return out if bias is None else out + bias
 
 
-def conv2d(
-    feedback: Tensor,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
+def conv2d(feedback: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """F.conv2d with `feedback` in place of the weight on the way back."""
-    input, padding = padded(input, weight, padding, dilation)
+    call = Convolution.of(*args, **kwargs)
     out: Tensor = _Conv2d.apply(  # type: ignore[no-untyped-call]
-        feedback, input, weight, stride, padding, dilation, groups
+        feedback, call.input, call.weight, call.stride, call.padding, call.dilation, call.groups
     )
-    return out if bias is None else out + bias.view(-1, 1, 1)
+    return out if call.bias is None else out + call.bias.view(-1, 1, 1)
 
 
 class _Linear(torch.autograd.Function):

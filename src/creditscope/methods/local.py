@@ -130,10 +130,12 @@ class LocalRule(CreditRule):
         seen = forward_in_pieces(network, batch, scope)
         return self.update(network, seen, self.signals(network, feedback, seen), scope)
 
-    def redraws(self, network: StagedNetwork, drawn: Iterable[Feedback], batch: Batch) -> Iterator[tuple[Tensor, ...]]:
+    def signals_under(
+        self, network: StagedNetwork, feedbacks: Iterable[Feedback], batch: Batch
+    ) -> Iterator[tuple[Tensor, ...]]:
         """One forward pass for all of them."""
         seen = forward_in_pieces(network, batch, Scope(trained=frozenset()))
-        return (self.signals(network, feedback, seen) for feedback in drawn)
+        return (self.signals(network, feedback, seen) for feedback in feedbacks)
 
     def update(self, network: StagedNetwork, seen: LocalPass, signals: tuple[Tensor, ...], scope: Scope) -> Credit:
         """The vector-Jacobian products of all stages with their normalised credit."""

@@ -60,7 +60,7 @@ class Scope:
 EVERYTHING = Scope()
 
 
-def look(network: StagedNetwork, example: Batch) -> tuple[list[Tensor], Tensor]:
+def example_states(network: StagedNetwork, example: Batch) -> tuple[list[Tensor], Tensor]:
     """h_0..h_L and the logits of an example, for their shapes.
 
     In evaluation mode, so that the example does not enter BatchNorm's statistics; the modes come back as they were.
@@ -130,9 +130,11 @@ class CreditRule(ABC):
         """What `feedback` draws next from the generator; overridden where its shapes are known without a look."""
         return self.feedback(network, example, generator)
 
-    def redraws(self, network: StagedNetwork, drawn: Iterable[Feedback], batch: Batch) -> Iterator[tuple[Tensor, ...]]:
+    def signals_under(
+        self, network: StagedNetwork, feedbacks: Iterable[Feedback], batch: Batch
+    ) -> Iterator[tuple[Tensor, ...]]:
         """a_0..a_L of one batch under each of several feedbacks; overridden where they can share a forward pass."""
-        return (self.credit(network, feedback, batch).signals for feedback in drawn)
+        return (self.credit(network, feedback, batch).signals for feedback in feedbacks)
 
     def residual(
         self, network: StagedNetwork, feedback: Feedback, batch: Batch, generator: torch.Generator
@@ -171,7 +173,8 @@ class BoundRule(CreditSource):
 
     def signals(self, batch: Batch) -> tuple[Tensor, ...]:
         """a_0..a_L of the rule, without the update that it would make of them."""
-        return next(iter(self.rule.innermost.redraws(self.network, [self.feedback], batch)))
+        (signals,) = self.signals_under(batch, [self])
+        return signals
 
     def redrawn(self, generator: torch.Generator) -> BoundRule | None:
         """The rule with fresh feedback; None if it has none, or learns it."""
@@ -181,10 +184,10 @@ class BoundRule(CreditSource):
         device = next(iter(self.feedback.tensors.values())).device
         return BoundRule(self.rule, self.network, fresh.to(device), self.example)
 
-    def redraws(self, batch: Batch, fresh: Sequence[CreditSource]) -> Iterator[tuple[Tensor, ...]]:
+    def signals_under(self, batch: Batch, sources: Sequence[CreditSource]) -> Iterator[tuple[Tensor, ...]]:
         """The signals under several feedbacks, as cheap as the rule can make them."""
-        drawn = (source.feedback for source in fresh if isinstance(source, BoundRule))
-        return self.rule.innermost.redraws(self.network, drawn, batch)
+        feedbacks = (source.feedback for source in sources if isinstance(source, BoundRule))
+        return self.rule.innermost.signals_under(self.network, feedbacks, batch)
 
     def residual(self, batch: Batch, generator: torch.Generator) -> Tensor | None:
         """The bridge residual of a rule that learns its credit."""

@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 from creditscope.batch import Batch
+from creditscope.control import Control
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
-from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Moment, Scope, look
+from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Moment, Scope, example_states
 from creditscope.networks.staged import StagedNetwork
 
 
@@ -111,7 +112,7 @@ class Shallow(Wrapper):
         network = self.inner.prepare(network, example)
         blocks, network.blocks = network.blocks, nn.ModuleList()
         try:
-            look(network, example)
+            example_states(network, example)
         except RuntimeError as error:
             network.blocks = blocks
             raise InvalidInput(
@@ -122,16 +123,11 @@ class Shallow(Wrapper):
 
 
 def wrapped(rule: CreditRule, *, penalty: float = 0.0, control: str = "none") -> CreditRule:
-    """A rule with its penalty and its control: none, frozen, shallow, or ladder-k."""
+    """A rule with its penalty and its control."""
     if penalty:
         rule = Penalty(rule, penalty)
-    kind, _, rung = control.partition("-")
-    if kind == "ladder" and rung.isdecimal():
-        return Ladder(rule, int(rung))
-    if control in ("frozen", "shallow"):
-        return Frozen(rule) if control == "frozen" else Shallow(rule)
-    if control == "none":
-        return rule
-    raise InvalidInput(
-        f"There is no control called {control!r}.\nKnown: none, frozen, shallow, ladder-0, ladder-1, ..."
-    )
+    wanted = Control.parse(control)
+    if wanted.rung is not None:
+        return Ladder(rule, wanted.rung)
+    wrappers: dict[str, type[Wrapper]] = {"frozen": Frozen, "shallow": Shallow}
+    return wrappers[wanted.kind](rule) if wanted.kind in wrappers else rule

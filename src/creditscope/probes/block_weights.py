@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from creditscope.stream.padding import padded
+from creditscope.stream.convolution import Convolution
 
 Inputs = dict[nn.Parameter, list[Tensor]]
 
@@ -34,26 +34,9 @@ class Watching(TorchFunctionMode):
         if func is F.linear or func is F.conv2d:
             weight = self._weights.get(id(args[1] if len(args) > 1 else kwargs.get("weight")))
             if weight is not None:
-                rows = args[0].flatten(0, -2) if func is F.linear else patches(weight, *args, **kwargs)
+                rows = args[0].flatten(0, -2) if func is F.linear else Convolution.of(*args, **kwargs).patches()
                 self.inputs.setdefault(weight, []).append(rows.detach())
         return func(*args, **kwargs)
-
-
-def patches(
-    own: Tensor,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
-    """What a convolution's unfolded weight is multiplied with, (samples x positions x groups, C/groups·k²)."""
-    kernel = own.shape[2:]
-    input, padding = padded(input, weight, padding, dilation)
-    columns = F.unfold(input, kernel, dilation=dilation, padding=padding, stride=stride)
-    return columns.view(len(input), groups, own[0].numel(), -1).transpose(2, 3).flatten(0, 2)
 
 
 def block_weights(blocks: Sequence[nn.Module]) -> list[nn.Parameter]:

@@ -44,7 +44,7 @@ def _drawing(
     """What kind of null a source allows, and the signals of all its draws on one batch."""
     fresh = [drawn for _ in range(DRAWS) if (drawn := source.redrawn(generator)) is not None]
     if fresh:
-        return "fresh feedback", lambda piece: source.redraws(piece.batch, fresh)
+        return "fresh feedback", lambda piece: source.signals_under(piece.batch, fresh)
 
     def shuffled(piece: Piece) -> Iterator[Signals]:
         labels = piece.batch.labels

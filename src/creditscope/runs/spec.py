@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator
 
 from creditscope.control import Control
-from creditscope.errors import InvalidInput
+from creditscope.errors import UnknownName
 from creditscope.options import Option, filled, options_of
 from creditscope.records.record import Record
 
@@ -57,7 +57,7 @@ class RunSpec(Record):
     def _known_control(cls, control: str) -> str:
         try:
             return str(Control.parse(control))
-        except InvalidInput as error:
+        except UnknownName as error:
             raise ValueError(str(error).replace("\n", " ")) from error
 
     def control_spec(self, control: str) -> RunSpec:

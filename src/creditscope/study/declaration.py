@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from pydantic import Field
 
+from creditscope.control import Control
 from creditscope.errors import BadFile, InvalidInput, UnknownName
 from creditscope.files import read_text
 from creditscope.records.record import Record
@@ -182,7 +183,10 @@ def _texts(source: str, table: str, key: str, value: Any) -> tuple[str, ...]:
 def _controls(source: str, table: str, value: Any) -> tuple[str, ...]:
     names = _texts(source, table, "controls", value)
     for name in names:
-        kind, dash, rung = name.partition("-")
-        if name not in ("frozen", "shallow", "ladder") and not (kind == "ladder" and dash and rung.isdigit()):
+        try:
+            known = name == "ladder" or Control.parse(name) != Control()
+        except UnknownName:
+            known = False
+        if not known:
             refuse(source, table, "controls", unknown("control", name, ["frozen", "shallow", "ladder", "ladder-1"]))
     return names

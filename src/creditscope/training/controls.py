@@ -1,4 +1,4 @@
-"""Is depth used?  Frozen, shallow and ladder twins for people who train with a loop of their own."""
+"""Depth utility of a training loop of your own: its frozen, shallow and ladder controls, and D3 over them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from creditscope.control import Control
 from creditscope.diagnostics import diagnostics, examine
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.evidence.records import Evidence
@@ -25,7 +26,7 @@ VARIANTS = ("trained", "frozen", "shallow", "ladder")
 
 @dataclass(frozen=True, slots=True)
 class DepthUtility:
-    """Accuracies of a training run and its twins, one per seed, and what D3 says about them."""
+    """Accuracies of a training run and its controls, one per seed, and what D3 says about them."""
 
     seeds: tuple[int, ...]
     accuracy: dict[str, tuple[float, ...]]  # by variant; the ladder's rungs as ladder-0, ladder-1, ...
@@ -36,7 +37,7 @@ class DepthUtility:
         return self.against("frozen")
 
     def against(self, variant: str) -> Finding:
-        """D3's question with another twin as the control."""
+        """D3 against another control."""
         none = torch.zeros(1, 0)
         evidence = Evidence(
             hidden_norms=none,
@@ -57,9 +58,9 @@ def depth_utility(
     variants: Sequence[str] = ("trained", "frozen"),
     blocks: str = "blocks",
 ) -> DepthUtility:
-    """Run your own training on twins of your network: the evidence of D3.
+    """Run your own training on your network and on its controls: the evidence of D3.
 
-    make_network  seed -> an untrained network; called anew for every twin, so that twins start from the same weights
+    make_network  seed -> an untrained network; called anew for every control, so that all start alike
     train         (network, seed) -> trains it in place, or returns the trained network
     evaluate      network -> accuracy from 0 to 1
     variants      "trained", "frozen" (blocks keep their initial values), "shallow" (blocks removed), "ladder" (only the
@@ -72,45 +73,49 @@ def depth_utility(
         raise InvalidInput("There are no seeds, so nothing would be trained.\nGive at least one, better three.")
     depth = len(named_blocks(make_network(seeds[0]), blocks))
     accuracy: dict[str, tuple[float, ...]] = {}
-    for variant in _expanded(variants, depth):
+    for variant, control in _controls(variants, depth).items():
         accuracy[variant] = tuple(
-            _accuracy(_twin(make_network(seed), variant, blocks), train, evaluate, seed) for seed in seeds
+            _accuracy(_as_control(make_network(seed), control, blocks), train, evaluate, seed) for seed in seeds
         )
     return DepthUtility(tuple(seeds), accuracy)
 
 
-def _expanded(variants: Sequence[str], depth: int) -> list[str]:
-    """Names of single twins; "ladder" stands for its rungs from none to all but the first block."""
-    names: list[str] = []
+def _controls(variants: Sequence[str], depth: int) -> dict[str, Control]:
+    """Each variant as a control, "trained" as none; "ladder" means its rungs from 0 to all blocks but the first."""
+    controls: dict[str, Control] = {}
     for variant in variants:
-        kind, dash, rung = variant.partition("-")
-        if variant not in VARIANTS and not (kind == "ladder" and dash and rung.isdigit()):
+        if variant == "trained":
+            controls[variant] = Control()
+        elif variant == "ladder":
+            controls |= {str(rung): rung for rung in Control.ladder(depth)}
+        elif variant in VARIANTS or variant.startswith("ladder-"):
+            controls[variant] = Control.parse(variant)
+        else:
             raise UnknownName(unknown("variant", variant, list(VARIANTS)))
-        if rung and int(rung) > depth:
+    for name, control in controls.items():
+        if (control.rung or 0) > depth:
             raise InvalidInput(
-                f"{variant} asks for {rung} blocks that learn, the network has {depth}.\n"
-                f"There is no such twin. Choose ladder-0 to ladder-{depth}."
+                f"{name} asks for {control.rung} blocks that learn, but the network has {depth}.\n"
+                f"There is no such control. Choose ladder-0 to ladder-{depth}."
             )
-        names += [f"ladder-{k}" for k in range(depth)] if variant == "ladder" else [variant]
-    return list(dict.fromkeys(names))
+    return controls
 
 
-def _twin(network: nn.Module, variant: str, blocks: str) -> nn.Module:
-    """The network with its blocks frozen, thinned out or as they are."""
-    found = named_blocks(network, blocks)
-    if variant == "shallow":
+def _as_control(network: nn.Module, control: Control, blocks: str) -> nn.Module:
+    """The network with its blocks frozen, removed, or as they are."""
+    modules = named_blocks(network, blocks)
+    if control.kind == "shallow":
         parent, _, name = blocks.rpartition(".")
         kind = type(network.get_submodule(blocks))
         setattr(network.get_submodule(parent), name, kind())
-    learning = {"trained": len(found), "shallow": 0, "frozen": 0}.get(variant)
-    kept = int(variant.partition("-")[2]) if learning is None else learning
-    for block in found[: len(found) - kept]:
-        block.requires_grad_(False)
+    elif control.kind != "none":
+        for block in modules[: len(modules) - (control.rung or 0)]:
+            block.requires_grad_(False)
     return network
 
 
 def _accuracy(network: nn.Module, train: Train, evaluate: Evaluate, seed: int) -> float:
-    """Train and evaluate one twin, and make sure that what was frozen stayed so."""
+    """Train and evaluate one network, and make sure that frozen parameters did not move."""
     before = _frozen(network)
     answer = train(network, seed)
     trained = answer if isinstance(answer, nn.Module) else network
@@ -125,8 +130,8 @@ def _accuracy(network: nn.Module, train: Train, evaluate: Evaluate, seed: int) -
     accuracy = float(evaluate(trained))
     if not 0 <= accuracy <= 1:
         raise InvalidInput(
-            f"evaluate returned {accuracy}, which is no accuracy from 0 to 1.\n"
-            "Margins are taken in percentage points. Return the share of right answers."
+            f"evaluate returned {accuracy}, which is not an accuracy from 0 to 1.\n"
+            "Margins are taken in percentage points. Return the share of correct predictions."
         )
     return accuracy
 

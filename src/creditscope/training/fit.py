@@ -19,7 +19,7 @@ from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import BadFile, InvalidInput
-from creditscope.methods.rule import CreditRule, Diverged, Feedback, Moment
+from creditscope.methods.rule import BoundRule, CreditRule, Diverged, Feedback, Moment
 from creditscope.networks.staged import StagedNetwork
 from creditscope.provenance import source_commit
 from creditscope.records.run import Divergence, HistoryRow, NetworkFacts, RunRecord
@@ -65,7 +65,7 @@ def fit(
             write_snapshot(snapshot, run.state(identity))
             saved = time.perf_counter()
     if not run.history:
-        run.history.append(measured(run.network, rule, run.feedback, run.data, BEFORE))
+        run.history.append(measured(run.credit, run.data, BEFORE))
     record = RunRecord(
         spec=dict(spec or {}),
         resolved=dict(resolved or _resolved(network, rule, data, recipe, seed)),
@@ -98,6 +98,11 @@ class _Run:
     history: list[HistoryRow]
     diverged: Divergence | None = None
 
+    @property
+    def credit(self) -> BoundRule:
+        """The rule with its feedback, as the audit of the finished run will ask it."""
+        return BoundRule(self.rule, self.network, self.feedback, self.example)
+
     def epoch(self, epoch: int) -> HistoryRow:
         """One pass over the training set, in an order of its own, and a row of the history."""
         for group in self.optimiser.param_groups:
@@ -115,7 +120,7 @@ class _Run:
         means = {name: torch.stack([row[name] for row in auxiliary]).mean().item() for name in named}
         self.diverged = self.diverged or self._divergence(epoch, losses, means)
         done = Done(epoch, torch.stack(losses).mean().item() if losses else math.nan, means)
-        self.history.append(measured(self.network, self.rule, self.feedback, self.data, done))
+        self.history.append(measured(self.credit, self.data, done))
         return self.history[-1]
 
     def _steps(self, epoch: int) -> Iterator[Credit]:

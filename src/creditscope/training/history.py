@@ -1,4 +1,4 @@
-"""What is measured after every epoch of a run?  Accuracy, the scale of the stream, its reference and Γ."""
+"""What is measured after every epoch of a run: accuracy, the scale of the stream, its reference and Γ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from creditscope.diagnostics.reference import reference_validity
 from creditscope.diagnostics.scale import scale_stability
 from creditscope.evidence.alignment import AlignmentLedger
 from creditscope.evidence.ledger import Ledger
-from creditscope.methods.rule import CreditRule, Feedback
+from creditscope.methods.rule import BoundRule
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.run import HistoryRow
 from creditscope.stream.find import find_stream
@@ -36,17 +36,16 @@ class Done:
 BEFORE = Done(epoch=-1, loss=float("nan"), auxiliary={})
 
 
-def measured(network: StagedNetwork, rule: CreditRule, feedback: Feedback, data: Dataset, done: Done) -> HistoryRow:
+def measured(credit: BoundRule, data: Dataset, done: Done) -> HistoryRow:
     """The row of an epoch, in evaluation mode, which stays on; `BEFORE` stands for a network without any epoch."""
-    network.eval()
+    network = credit.network.eval()
     stream = find_stream(network)
     ledger, aligned = Ledger(stream), AlignmentLedger()
     for batch in islice(data.test_batches(128), probe_batches(len(data.train.labels))):
         trace = capture(stream, batch)
-        (signals,) = rule.innermost.redraws(network, [feedback], batch)  # credit, without the update made of it
         ledger.add(trace)
-        credit, gradients = ([stream.vectors(tensor) for tensor in side] for side in (signals, trace.gradients))
-        aligned.add(credit, gradients)
+        signals, gradients = ([stream.vectors(t) for t in side] for side in (credit.signals(batch), trace.gradients))
+        aligned.add(signals, gradients)
     evidence, alignment = ledger.evidence(), aligned.alignment()
     return HistoryRow(
         epoch=done.epoch,
