@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from tests.report.made import HEALTHY, report
 from tests.report.made_runs import audited, run
 
 from creditscope.report.claim_card import claim_card
-from creditscope.report.form.entries import entry
-from creditscope.report.form.reporting_form import UNKNOWN, form
+from creditscope.report.form.reporting_form import form
 from creditscope.report.markdown import document, escaped
 from creditscope.report.views import from_report, from_runs
 from creditscope.verdict import Measurement, Missing, Reason
@@ -48,29 +46,6 @@ def test_the_card_names_only_what_the_verdict_rests_on():
     )
 
 
-def test_the_form_of_a_run_is_filled_from_its_record():
-    (shown,) = from_runs([run("dfa", 7)])
-    lines = dict(form(shown).lines)
-    assert lines["Method"] == "dfa (normalisation = sample, index = output)"
-    assert lines["Credit"].startswith("a_l = e B_l")
-    assert lines["Architecture"].startswith("resmlp (d = 256, depth = 2")
-    assert lines["Terminal LayerNorm"] == "yes"
-    assert lines["Dataset"] == "mnist1d"
-    assert lines["Seeds"] == "7"
-    assert lines["Feedback"].startswith("drawn once from seed 7; B_l")
-    assert lines["Γ per layer"].startswith("0.420 0.09 0.01; value: mean over layers 1..L")
-    assert lines["D1 scale stability"].startswith("7,000, fires > 50: fires; per layer 7,000 6.00")
-    assert lines["Flags"] == "D1 scale stability, D2 reference validity, D3 depth utility"
-    assert all(lines.values())
-
-
-def test_what_no_record_knows_is_said_to_be_missing():
-    lines = dict(form(from_report(report())).lines)
-    assert lines["Method"] == lines["Dataset"] == lines["Feedback"] == UNKNOWN
-    assert lines["Accuracy"] == "74.0 ± 1.0 % over 3 seeds, 95 % t-interval 71.5 to 76.5 %"
-    assert lines["Γ per layer"] == "no credit signal was examined"
-
-
 def test_half_precision_is_a_pitfall_that_is_not_ticked():
     made = report()
     half = made.model_copy(update={"provenance": made.provenance.model_copy(update={"dtype": "float16"})})
@@ -84,25 +59,3 @@ def test_a_run_that_was_never_audited_has_its_setting_and_nothing_else():
     text = document(shown)
     assert "**Method**" in text
     assert "Verdict" not in text
-
-
-@pytest.mark.parametrize("name", ["bp", "dfa", "fa", "fa_weights"])
-def test_a_method_tells_its_credit_without_being_imported(name):
-    from creditscope.methods import methods
-
-    described = entry("method", name)
-    assert described.summary == (methods[name].__doc__ or "").strip().splitlines()[0]
-
-
-def test_the_defaults_that_a_source_shows_are_those_of_the_entry():
-    from creditscope.networks import networks
-    from creditscope.options import options_of
-
-    assert entry("network", "resmlp").defaults == options_of("network", networks["resmlp"])
-
-
-def test_a_plugin_s_method_is_named_and_not_guessed_at():
-    (shown,) = from_runs([run("their_own_rule")])
-    lines = dict(form(shown).lines)
-    assert lines["Method"] == "their_own_rule"
-    assert lines["Feedback"] == UNKNOWN

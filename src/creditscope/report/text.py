@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from creditscope.provenance import Guard
 from creditscope.records.report import Report
 from creditscope.report.layers import Column, collapsed, columns, scale_bars
-from creditscope.report.numbers import accuracy, distance, interval, limit, number, value
+from creditscope.report.numbers import accuracy, count, distance, interval, limit, number, value
 from creditscope.report.reading import advisory, asked, left_open, not_meant, remedies
 from creditscope.verdict import Finding, Status
 
@@ -46,9 +46,9 @@ def _header(report: Report, width: int, paint: Paint) -> str:
     rule = "─" * (width - len(name) - len(verdict) - 2)
     lines = [f"{paint(name, 'bold')} {paint(rule, 'dim')} {paint(verdict, OUTCOME_STYLES[report.verdict.outcome])}"]
     size = f", {subject.parameters:,} parameters" if subject.parameters else ""
-    data = f"{_count(origin.images, 'image')} in {_count(origin.batches, 'batch', 'batches')}"
+    data = f"{count(origin.images, 'image')} in {count(origin.batches, 'batch', 'batches')}"
     facts = [
-        f"{subject.model}, {_count(subject.depth, 'block')}{size}, {origin.dtype} on {origin.device}",
+        f"{subject.model}, {count(subject.depth, 'block')}{size}, {origin.dtype} on {origin.device}",
         f"{data}, protocol {report.protocol}, creditscope {origin.creditscope}",
         f"accuracy {accuracy(report.accuracy) if report.accuracy else 'not measured'}, frozen control "
         f"{accuracy(report.control_accuracy) if report.control_accuracy else 'not given'}",
@@ -212,10 +212,6 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[list[str]]:
             cell.rjust(size) if index == 3 else cell.ljust(size)
             for index, (cell, size) in enumerate(zip(row, widths, strict=True))
         ]
-
-
-def _count(amount: int, one: str, many: str = "") -> str:
-    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

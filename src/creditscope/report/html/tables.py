@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
 from creditscope.report.layers import columns
-from creditscope.report.numbers import ABSENT, accuracy, distance, interval, limit, number, value
+from creditscope.report.numbers import ABSENT, accuracy, count, distance, interval, limit, number, value
 from creditscope.report.reading import advisory
 from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
@@ -134,10 +134,10 @@ def facts(shown: AuditView) -> Iterator[tuple[str, str]]:
 def _audited(report: Report) -> Iterator[tuple[str, str]]:
     subject, origin = report.subject, report.provenance
     size = f", {subject.parameters:,} parameters" if subject.parameters else ""
-    yield "Network", f"{subject.model}, {subject.depth} blocks{size}"
+    yield "Network", f"{subject.model}, {count(subject.depth, 'block')}{size}"
     yield "Accuracy", accuracy(report.accuracy) if report.accuracy else "not measured"
     yield "Frozen control", accuracy(report.control_accuracy) if report.control_accuracy else "not given"
-    yield "Measured on", f"{origin.images:,} images in {origin.batches:,} batches"
+    yield "Measured on", f"{count(origin.images, 'image')} in {count(origin.batches, 'batch', 'batches')}"
     yield "Protocol", report.protocol
     yield "Precision and device", f"{origin.dtype} on {origin.device}"
     yield "Seeds", ", ".join(map(str, origin.seeds)) or ABSENT
@@ -152,7 +152,7 @@ def _audited(report: Report) -> Iterator[tuple[str, str]]:
 
 def _trained(run: RunRecord) -> Iterator[tuple[str, str]]:
     yield "Key of the run", run.key or ABSENT
-    yield "Trained", f"{len(run.history)} epochs on {run.device}, {number(run.timings.get('seconds'))} s"
+    yield "Trained", f"{count(len(run.history), 'epoch')} on {run.device}, {number(run.timings.get('seconds'))} s"
     if run.diverged is not None:
         yield "Diverged", f"in epoch {run.diverged.epoch + 1}: {run.diverged.why}"
     if run.data_checksum:
