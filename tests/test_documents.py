@@ -94,7 +94,7 @@ def untrained(tmp_path, monkeypatch):
 
 def skeleton(page: str) -> list[str]:
     """The first word of every flag line and heading: what does not depend on the weights."""
-    return re.findall(r"^(layer|D\d|Verdict:|accuracy|checked:)", page, re.MULTILINE)
+    return re.findall(r"^(layer|[A-Z]+\d+|Verdict:|accuracy|checked:)", page, re.MULTILINE)
 
 
 def test_the_readmes_program_runs_and_prints_such_a_page(untrained, capsys):

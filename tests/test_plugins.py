@@ -10,11 +10,11 @@ from creditscope import plugins
 from creditscope.plugins import FaultyPlugin, load_installed_plugins, load_plugin
 
 DIAGNOSTIC = '''
-"""D77: is it there?"""
 from creditscope.diagnostics import diagnostic
 from creditscope.verdict import Limit, Measurement
 
-@diagnostic("D77", title="Presence", limit=Limit(1.0, "above", "it is"), means="m", does_not_mean="n", do="d")
+@diagnostic("D77", title="Presence", question="is it there?", formula="1", limit=Limit(1.0, "above", "it is"),
+            means="m", does_not_mean="n", do="d")
 def presence(evidence):
     """Always one."""
     return Measurement(1.0)

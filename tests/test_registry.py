@@ -39,8 +39,14 @@ def test_every_file_of_the_folder_is_found_without_a_list(registry: Registry[str
 
 
 def test_an_entry_from_outside_joins_the_others(registry: Registry[str]) -> None:
-    registry.register("emu")("EMU")
+    registry.add("emu", "EMU")
     assert list(registry) == ["emu", "otter", "zebra"]
+
+
+def test_numbers_in_names_are_sorted_as_numbers(registry: Registry[str]) -> None:
+    for name in ("otter10", "otter2", "otter2:small", "X3"):
+        registry.add(name, name)
+    assert list(registry) == ["X3", "otter", "otter2", "otter2:small", "otter10", "zebra"]
 
 
 def test_the_same_name_twice_is_an_error(registry: Registry[str]) -> None:

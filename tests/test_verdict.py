@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditscope.errors import UnknownName
-from creditscope.verdict import PROFILES, Finding, Limit, Measurement, Mode, Status, judge, profile
+from creditscope.protocols import PROTOCOLS, Mode, judge, protocol_named
+from creditscope.verdict import Finding, Limit, Measurement, Status
 
 ABOVE = Limit(50.0, "above", "a reason")
 BELOW = Limit(2.0, "below", "a reason", unit="points")
@@ -134,7 +135,7 @@ def test_profile_three_in_every_combination(cause: str) -> None:
     for statuses in itertools.product(STATUSES, repeat=4):
         given_findings = findings(dict(zip(("D0", "D1", "D2", "D3"), statuses, strict=True)), cause)
         for drift in (Status.PASS, Status.FIRES, Status.SKIPPED):  # advisory: D4 changes nothing
-            verdict = judge(profile("three"), {**given_findings, "D4": finding("D4", drift)})
+            verdict = judge(protocol_named("three"), {**given_findings, "D4": finding("D4", drift)})
             assert str(verdict) == three_by_hand(*statuses, cause)
             assert (verdict.outcome, verdict.exit_code) == outcomes[str(verdict).partition("(")[0]]
             assert len(verdict.shown) + len(verdict.ruled_out) + len(verdict.open) == 3
@@ -147,7 +148,7 @@ def test_profiles_of_flags_in_every_combination(name: str, cause: str) -> None:
     flags = {"D1": "(a) scale", "D2": "(b) reference", "D4": "(c) drift", "D3": "(d) depth", "D0": "non-finite"}
     for statuses in itertools.product(STATUSES, repeat=5):
         answers = dict(zip(flags, statuses, strict=True))
-        verdict = judge(profile(name), findings(answers, cause))
+        verdict = judge(protocol_named(name), findings(answers, cause))
         raised = [flag for code, flag in flags.items() if answers[code] is Status.FIRES]
         unknown = [
             f"{flag.split()[0]} {'not measured' if answers[code] in (None, Status.SKIPPED) else answers[code]}"
@@ -164,23 +165,23 @@ def test_profiles_of_flags_in_every_combination(name: str, cause: str) -> None:
 
 def test_without_a_baseline_nothing_passes() -> None:
     healthy = {"D0": Status.PASS, "D1": Status.PASS, "D2": Status.PASS, "D4": Status.PASS, "D3": Status.SKIPPED}
-    assert str(judge(profile("three"), findings(healthy))) == "INCONCLUSIVE(D3)"
-    assert str(judge(profile("four"), findings(healthy))) == "incomplete: (d) not measured"
+    assert str(judge(protocol_named("three"), findings(healthy))) == "INCONCLUSIVE(D3)"
+    assert str(judge(protocol_named("four"), findings(healthy))) == "incomplete: (d) not measured"
 
 
 def test_no_findings_at_all_pass_in_no_profile() -> None:
-    assert all(judge(protocol, {}).outcome == "inconclusive" for protocol in PROFILES.values())
+    assert all(judge(protocol, {}).outcome == "inconclusive" for protocol in PROTOCOLS.values())
 
 
 def test_an_undecided_depth_is_named_in_the_words_of_each_profile() -> None:
     undecided = {"D0": Status.PASS, "D1": Status.PASS, "D2": Status.PASS, "D4": Status.PASS, "D3": Status.UNDECIDED}
-    assert str(judge(profile("three"), findings(undecided))) == "INCONCLUSIVE(D3)"
-    assert str(judge(profile("april"), findings(undecided))) == "incomplete: (d) undecided"
+    assert str(judge(protocol_named("three"), findings(undecided))) == "INCONCLUSIVE(D3)"
+    assert str(judge(protocol_named("april"), findings(undecided))) == "incomplete: (d) undecided"
 
 
 def test_the_reasons_name_what_is_shown_or_what_is_missing() -> None:
     all_fire = findings(dict.fromkeys(("D0", "D1", "D2", "D3"), Status.FIRES))
-    verdict = judge(profile("three"), all_fire)
+    verdict = judge(protocol_named("three"), all_fire)
     assert str(verdict) == "FAIL(D0+D1+D2+D3)"
     assert "collapsed" in verdict.why
     assert "frozen random" in verdict.why
@@ -188,31 +189,31 @@ def test_the_reasons_name_what_is_shown_or_what_is_missing() -> None:
         **findings({"D0": Status.PASS, "D1": Status.PASS}),
         "D3": finding("D3", Status.SKIPPED, note="no control."),
     }
-    assert judge(profile("three"), given_findings).why == "D3 is skipped: no control."
+    assert judge(protocol_named("three"), given_findings).why == "D3 was not judged: no control."
     assert (
-        judge(profile("three"), {"D0": finding("D0", Status.PASS), "D1": finding("D1", Status.PASS)}).why
-        == "D3 is missing."
+        judge(protocol_named("three"), {"D0": finding("D0", Status.PASS), "D1": finding("D1", Status.PASS)}).why
+        == "D3 was not measured."
     )
-    passed = judge(profile("three"), findings(dict.fromkeys(("D0", "D1", "D2", "D3"), Status.PASS)))
-    assert passed.why == "Every failure mode of this protocol is ruled out."
+    passed = judge(protocol_named("three"), findings(dict.fromkeys(("D0", "D1", "D2", "D3"), Status.PASS)))
+    assert passed.why == "None of the failures that this protocol looks for was found."
 
 
 def test_a_warning_stands_beside_the_verdict_only_when_it_fires() -> None:
     passed = findings(dict.fromkeys(("D0", "D1", "D2", "D3"), Status.PASS))
     leaking = {**passed, "D8": finding("D8", Status.FIRES, note="labels leak", warns=True)}
-    assert judge(profile("three"), leaking).warnings == ("D8 Title of D8: labels leak",)
-    assert str(judge(profile("three"), leaking)) == "PASS"
-    assert judge(profile("three"), {**passed, "D8": finding("D8", Status.PASS, warns=True)}).warnings == ()
-    assert judge(profile("three"), {**passed, "D5": finding("D5", Status.FIRES)}).warnings == ()
+    assert judge(protocol_named("three"), leaking).warnings == ("D8 Title of D8: labels leak",)
+    assert str(judge(protocol_named("three"), leaking)) == "PASS"
+    assert judge(protocol_named("three"), {**passed, "D8": finding("D8", Status.PASS, warns=True)}).warnings == ()
+    assert judge(protocol_named("three"), {**passed, "D5": finding("D5", Status.FIRES)}).warnings == ()
     silent = {**passed, "D8": finding("D8", Status.FIRES, warns=True)}
-    assert judge(profile("three"), silent).warnings == ("D8 Title of D8: It means.",)
+    assert judge(protocol_named("three"), silent).warnings == ("D8 Title of D8: It means.",)
 
 
 def test_profiles_are_data_that_name_their_diagnostics() -> None:
-    assert profile("three").codes == ("D0", "D1", "D2", "D3")
-    assert profile("four").codes == profile("april").codes == ("D0", "D1", "D2", "D3", "D4")
-    assert profile("april").variants == {"D1": "april"}
-    assert not profile("four").variants
+    assert protocol_named("three").codes == ("D0", "D1", "D2", "D3")
+    assert protocol_named("four").codes == protocol_named("april").codes == ("D0", "D1", "D2", "D3", "D4")
+    assert protocol_named("april").variants == {"D1": "april"}
+    assert not protocol_named("four").variants
 
 
 def test_a_mode_asks_for_its_cause_only_where_it_names_one() -> None:
@@ -223,15 +224,15 @@ def test_a_mode_asks_for_its_cause_only_where_it_names_one() -> None:
 
 def test_an_unknown_protocol_is_answered_with_the_nearest() -> None:
     with pytest.raises(UnknownName) as caught:
-        profile("fuor")
+        protocol_named("fuor")
     assert str(caught.value) == "There is no protocol called 'fuor'. Did you mean 'four'?\nKnown: april, four, three."
     with pytest.raises(UnknownName, match="no protocol called None"):
-        profile(None)  # type: ignore[arg-type]
+        protocol_named(None)  # type: ignore[arg-type]
 
 
 def test_a_reference_of_unknown_cause_rules_nothing_out() -> None:
     given = findings({"D0": Status.PASS, "D1": Status.FIRES, "D2": Status.FIRES, "D3": Status.PASS}, cause="")
-    assert str(judge(profile("three"), given)) == "INCONCLUSIVE(D1+D2)"
+    assert str(judge(protocol_named("three"), given)) == "INCONCLUSIVE(D1+D2)"
 
 
 def test_a_limit_of_the_user_remembers_the_calibrated_one() -> None:

@@ -13,7 +13,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "diagnostics"
 
 def pages() -> dict[str, str]:
     """Every page by its file name."""
-    plain = [entry for name, entry in diagnostics.items() if ":" not in name]
+    plain = [entry for entry in diagnostics.values() if not entry.variant]
     return {"index.md": index(plain)} | {f"{entry.code}.md": page(entry) for entry in plain}
 
 
@@ -44,7 +44,7 @@ def index(entries: list[Diagnostic]) -> str:
 
 def page(entry: Diagnostic) -> str:
     """The page of one diagnostic, with the other forms of the same question below it."""
-    variants = [other for name, other in diagnostics.items() if name.startswith(f"{entry.code}:")]
+    variants = [other for other in diagnostics.values() if other.code == entry.code and other.variant]
     parts = [f"# {entry.code}: {entry.title}", capitalised(entry.question), *_body(entry, "##")]
     for other in variants:
         parts += [f"## Another form, `{other.name}`: {other.title}", capitalised(other.question), *_body(other, "###")]

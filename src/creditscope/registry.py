@@ -1,25 +1,26 @@
-"""Which networks, methods, datasets and diagnostics exist?  One file and one decorator adds an entry."""
+"""Registries: the entries of one folder by name, found by importing its files."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
 from creditscope.errors import CreditscopeError, UnknownName
 
 T = TypeVar("T")
-SHOWN = 40  # names in a message; the modules of a large network are hundreds
+SHOWN = 40  # names in a message; a large network has hundreds of modules
 
 
 class DuplicateName(CreditscopeError):
-    """Two entries want the same name, so that a record could not say which one was meant."""
+    """Two entries have the same name, so a record could not say which one it means."""
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """The entries of one folder, found by importing every file in it at the first look-up."""
+    """The entries of one folder; every file in it is imported at the first look-up."""
 
     def __init__(self, kind: str, package: str) -> None:
         self.kind = kind
@@ -28,7 +29,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self._complete = False
 
     def add(self, name: str, entry: T) -> T:
-        """Enter `entry` under `name`; the same name twice is an error."""
+        """Add `entry` under `name`; the same name twice is an error."""
         if name in self._entries:
             raise DuplicateName(
                 f"There are two {self.kind}s called {name!r}: {self._entries[name]!r} and {entry!r}.\n"
@@ -36,10 +37,6 @@ class Registry(Mapping[str, T], Generic[T]):
             )
         self._entries[name] = entry
         return entry
-
-    def register(self, name: str) -> Callable[[T], T]:
-        """Decorator form of `add`."""
-        return lambda entry: self.add(name, entry)
 
     def _load(self) -> None:
         if self._complete:
@@ -58,7 +55,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __iter__(self) -> Iterator[str]:
         self._load()
-        return iter(sorted(self._entries))
+        return iter(sorted(self._entries, key=natural_key))
 
     def __len__(self) -> int:
         self._load()
@@ -69,9 +66,19 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self._entries
 
 
+def natural_key(name: str) -> tuple[tuple[bool, int, str], ...]:
+    """Sorts names as a reader would: D2 before D10, the variant D1:april after D1.
+
+    >>> sorted(["D10", "D2", "D1:april", "D1"], key=natural_key)
+    ['D1', 'D1:april', 'D2', 'D10']
+    """
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts)
+
+
 def unknown(kind: str, name: object, known: Mapping[str, object] | list[str]) -> str:
-    """The sentence for a name that does not exist, with the nearest one that does."""
-    names = sorted(known)
+    """The error message for an unknown name: the closest known one, and all of them."""
+    names = sorted(known, key=natural_key)
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

@@ -1,19 +1,16 @@
-"""From numbers to a judgement: statuses, failure modes and profiles.  Knows no tensor and fails closed."""
+"""Findings and verdicts: measurements, limits, statuses and the reasons why something is missing."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
-from creditscope.errors import UnknownName
-from creditscope.registry import unknown
-
 
 class Status(StrEnum):
-    """What a diagnostic found; only PASS rules a failure mode out."""
+    """The outcome of a diagnostic; only PASS rules a failure mode out."""
 
     PASS = "pass"
     FIRES = "fires"
@@ -103,7 +100,7 @@ class Limit:
         return value > self.at if self.fires == "above" else value < self.at
 
     def judge(self, measurement: Measurement) -> Status:
-        """Compare; a value that is not a number never passes, an interval must lie on one side."""
+        """The status of a measurement: NaN never passes, and an interval must lie on one side of the limit."""
         if not math.isfinite(measurement.value):
             return Status.UNDEFINED
         ends = measurement.interval or (measurement.value, measurement.value)
@@ -130,6 +127,7 @@ class Finding:
     """One diagnostic's answer, with everything a reader needs to act on it.
 
     variant  the form of the diagnostic that measured it: "" for the plain one, "april" for D1:april
+    column   heading of its numbers in a table per layer; empty if they are not shown there
     reason   why it was skipped; None if it was not
     """
 
@@ -145,6 +143,7 @@ class Finding:
     warns: bool = False  # fires as a warning beside the verdict
     variant: str = ""
     reason: Reason | None = None
+    column: str = ""
 
     @property
     def value(self) -> float | None:
@@ -186,51 +185,6 @@ def reference_collapsed(findings: Mapping[str, Finding]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
-    """A way to fail silently: shown when all its diagnostics fire, ruled out when any of them passes.
-
-    `requires` maps a code to the cause that counts ("" = any). A diagnostic that fires for another cause counts as
-    passed: a reference that is small because the network fits its data has not collapsed.
-    """
-
-    name: str
-    means: str
-    requires: Mapping[str, str]
-    flag: str = ""
-
-    def state(self, findings: Mapping[str, Finding]) -> Literal["shown", "ruled out", "open"]:
-        """What the findings say about this mode."""
-        answers = [self._answer(findings.get(code), cause) for code, cause in self.requires.items()]
-        if all(answer is Status.FIRES for answer in answers):
-            return "shown"
-        return "ruled out" if Status.PASS in answers else "open"
-
-    @staticmethod
-    def _answer(finding: Finding | None, cause: str) -> Status:
-        if finding is None:
-            return Status.SKIPPED
-        if finding.status is Status.FIRES and cause and finding.cause != cause:
-            return Status.PASS if finding.cause else Status.UNDEFINED
-        return finding.status
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """Which failure modes are judged, with which variants of the diagnostics, and in which words."""
-
-    name: str
-    title: str
-    modes: tuple[Mode, ...]
-    words: Literal["codes", "flags"]
-    variants: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """The diagnostics that can fail a network; every other one is advisory."""
-        return tuple(sorted({code for mode in self.modes for code in mode.requires}))
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """The judgement: which failure modes are shown, ruled out, open."""
 
@@ -249,100 +203,3 @@ class Verdict:
     def exit_code(self) -> int:
         """0 pass, 1 fail, 3 inconclusive."""
         return {"pass": 0, "fail": 1, "inconclusive": 3}[self.outcome]
-
-
-NON_FINITE = Mode("non-finite numbers", "The network holds numbers that are not finite.", {"D0": ""}, "non-finite")
-_FOUR = (
-    Mode("scale", "The residual stream explodes.", {"D1": ""}, "(a) scale"),
-    Mode("reference", "The reference gradient lies below the floor.", {"D2": ""}, "(b) reference"),
-    Mode("drift", "One direction dominates the reference gradients.", {"D4": ""}, "(c) drift"),
-    Mode("depth", "The trained blocks are no better than frozen ones.", {"D3": ""}, "(d) depth"),
-)
-PROFILES: Mapping[str, Profile] = {
-    "three": Profile(
-        "three",
-        "scale stability and reference validity together, or depth utility",
-        (
-            NON_FINITE,
-            Mode(
-                "measurement degeneracy",
-                "The stream exploded and the reference gradient collapsed with it: cosines to it mean nothing.",
-                {"D1": "", "D2": "collapsed"},
-            ),
-            Mode("unused depth", "The trained blocks are no better than frozen random ones.", {"D3": ""}),
-        ),
-        "codes",
-    ),
-    "four": Profile("four", "any of four flags is enough", (*_FOUR, NON_FINITE), "flags"),
-    "april": Profile(
-        "april",
-        "as four, with the scale relative to layer 0",
-        (*_FOUR, NON_FINITE),
-        "flags",
-        {"D1": "april"},
-    ),
-}
-
-
-def profile(name: str) -> Profile:
-    """The protocol profile of that name."""
-    if name not in PROFILES:
-        raise UnknownName(unknown("protocol", name, PROFILES))
-    return PROFILES[name]
-
-
-def judge(protocol: Profile, findings: Mapping[str, Finding]) -> Verdict:
-    """From findings to the verdict: one shown mode fails, all ruled out passes, anything else stays open."""
-    states = {mode.name: mode.state(findings) for mode in protocol.modes}
-    shown, ruled_out, still_open = (
-        tuple(mode for mode in protocol.modes if states[mode.name] == state) for state in ("shown", "ruled out", "open")
-    )
-    outcome: Literal["pass", "fail", "inconclusive"] = "fail" if shown else "inconclusive" if still_open else "pass"
-    return Verdict(
-        text=_wording(protocol, findings, shown, still_open),
-        outcome=outcome,
-        shown=tuple(mode.name for mode in shown),
-        ruled_out=tuple(mode.name for mode in ruled_out),
-        open=tuple(mode.name for mode in still_open),
-        why=_why(findings, shown, still_open),
-        warnings=tuple(
-            f"{finding.code} {finding.title}: {finding.note or finding.means}"
-            for finding in findings.values()
-            if finding.warns and finding.status is Status.FIRES
-        ),
-    )
-
-
-def _wording(
-    protocol: Profile, findings: Mapping[str, Finding], shown: tuple[Mode, ...], still_open: tuple[Mode, ...]
-) -> str:
-    if protocol.words == "codes":
-        word, modes = ("FAIL", shown) if shown else ("INCONCLUSIVE", still_open)
-        codes = sorted({code for mode in modes for code in mode.requires})
-        return f"{word}({'+'.join(codes)})" if codes else "PASS"
-    if shown:
-        return "needs walk-back: " + "; ".join(mode.flag for mode in shown)
-    if still_open:
-        return "incomplete: " + "; ".join(_not_known(mode, findings) for mode in still_open)
-    return "trustworthy"
-
-
-def _not_known(mode: Mode, findings: Mapping[str, Finding]) -> str:
-    (code,) = mode.requires
-    status = findings[code].status if code in findings else Status.SKIPPED
-    letter = mode.flag.split(" ")[0]
-    return f"{letter} {'not measured' if status is Status.SKIPPED else status.value}"
-
-
-def _why(findings: Mapping[str, Finding], shown: tuple[Mode, ...], still_open: tuple[Mode, ...]) -> str:
-    if shown:
-        return " ".join(mode.means for mode in shown)
-    if still_open:
-        reasons = (
-            f"{code} is {findings[code].status}: {findings[code].note}" if code in findings else f"{code} is missing"
-            for mode in still_open
-            for code in mode.requires
-            if code not in findings or findings[code].status not in (Status.PASS, Status.FIRES)
-        )
-        return " ".join(reason.rstrip(".") + "." for reason in dict.fromkeys(reasons))
-    return "Every failure mode of this protocol is ruled out."

@@ -39,7 +39,7 @@ def test_an_unknown_code_suggests_the_nearest(creditscope):
 @pytest.mark.parametrize(
     ("kind", "name", "about"),
     [
-        ("diagnostics", "D2", "Reference validity: is the reference gradient large enough to be compared with?"),
+        ("diagnostics", "D2", "Reference validity: is the reference gradient large enough for a cosine with it?"),
         ("networks", "resmlp", "embed Linear"),
         ("methods", "dfa", "fixed random"),
         ("datasets", "mnist1d", "4,000 training"),

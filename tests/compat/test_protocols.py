@@ -179,7 +179,7 @@ def test_a_report_reads_as_a_page() -> None:
     assert "fires above 50" in lines[9]
     assert "fires below 1e-07" in lines[10]
     assert "skipped" in lines[12]
-    assert "no frozen-blocks control" in lines[12]
+    assert "no frozen-block control" in lines[12]
     assert max(map(len, lines)) <= 120
 
 
@@ -249,7 +249,7 @@ def test_one_batch_leaves_drift_open() -> None:
     assert math.isnan(report.cross_batch_stability)
     assert math.isnan(cross_batch_direction_stability(Contract(), batches, 1))
     assert report.verdict == "incomplete: (c) not measured"
-    assert "needs two disjoint batches, one was given" in str(report)
+    assert "needs at least two disjoint batches, got one" in str(report)
 
 
 def test_an_undefined_margin_leaves_depth_open() -> None:

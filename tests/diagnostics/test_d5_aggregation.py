@@ -57,10 +57,10 @@ def test_r_lies_between_zero_and_one_for_positive_profiles_and_knows_no_scale(ga
             evidence(credit_missing=Missing(Reason.NOT_AVAILABLE, "not available: B is lost")),
             "not available: B is lost",
         ),
-        (credit((1.0,) * 4, exact=frozenset(range(4))), "by construction, at every layer"),
-        (credit((0.5, 0.5, 1.0), exact=frozenset({2})), "needs 3 layers whose credit is not exact, there are 2"),
-        (credit((0.5, -0.5, -0.5)), "there is no alignment"),
-        (credit((0.02, 0.01, 0.01), sigma=0.02), "inside its null (z = 0.7)"),
+        (credit((1.0,) * 4, exact=frozenset(range(4))), "by construction at every layer"),
+        (credit((0.5, 0.5, 1.0), exact=frozenset({2})), "needs 3 layers whose credit is not exact, got 2"),
+        (credit((0.5, -0.5, -0.5)), "so no layer can carry it"),
+        (credit((0.02, 0.01, 0.01), sigma=0.02), "within its null (z = 0.7)"),
     ],
 )
 def test_d5_is_skipped_where_there_is_nothing_to_aggregate(evidence, why):

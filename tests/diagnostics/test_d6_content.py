@@ -29,7 +29,7 @@ def test_credit_that_points_away_is_called_so():
 
 def test_the_note_sets_gamma_beside_chance():
     found = find("D6", credit((0.3, 0.158, 0.158), sigma=0.011))
-    assert found.note == "deep Γ 0.158 against 0 ± 0.011 by fresh feedback, 20 draws"
+    assert found.note == "deep Γ 0.158 against 0 ± 0.011 under fresh feedback (20 draws)"
 
 
 @given(st.lists(st.tuples(*[st.floats(-0.1, 0.1)] * 3), min_size=2, max_size=20).filter(lambda d: len(set(d)) > 1))

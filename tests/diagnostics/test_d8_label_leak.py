@@ -6,7 +6,7 @@ import pytest
 from tests.diagnostics.evidence_by_hand import evidence, find
 
 from creditscope.evidence.credit import LabelLeak
-from creditscope.verdict import judge, profile
+from creditscope.protocols import judge, protocol_named
 
 
 @pytest.mark.parametrize(("moved", "status"), [(0, "pass"), (1, "fires"), (1000, "fires")])
@@ -17,10 +17,10 @@ def test_one_answer_that_moves_with_its_label_is_enough(moved, status):
 
 def test_it_warns_but_fails_no_network():
     leaking = find("D8", evidence(leak=LabelLeak(0.5, 40, 100)))
-    verdict = judge(profile("three"), {"D8": leaking})
+    verdict = judge(protocol_named("three"), {"D8": leaking})
     assert verdict.shown == ()
     assert verdict.warnings == (
-        "D8 Label leak: the logits of 50.0% of 100 images move with their labels, and 40 predictions change",
+        "D8 Label leak: the logits of 50.0% of 100 images change with their labels; 40 predictions flip",
     )
 
 

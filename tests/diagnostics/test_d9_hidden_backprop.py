@@ -9,7 +9,7 @@ from tests.diagnostics.credit_by_hand import credit
 from tests.diagnostics.evidence_by_hand import evidence, find
 
 from creditscope.evidence.credit import HiddenBackprop
-from creditscope.verdict import judge, profile
+from creditscope.protocols import judge, protocol_named
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_d9_fires_exactly_past_its_limit_in_either_precision(name, ratio, status
 
 def test_it_warns_but_fails_no_network():
     caught = find("D9", credit((0.1, 0.1), backprop=HiddenBackprop((0.9,))))
-    verdict = judge(profile("three"), {"D9": caught})
+    verdict = judge(protocol_named("three"), {"D9": caught})
     assert verdict.shown == ()
     assert verdict.warnings[0].startswith("D9 Hidden backprop: largest at layer 0")
 
@@ -51,9 +51,9 @@ def test_a_rule_that_declares_to_use_the_weights_above_is_measured_and_not_judge
     ("given_evidence", "why"),
     [
         (evidence(), "no credit was given"),
-        (credit((0.1, 0.1)), "the weights were not changed"),
+        (credit((0.1, 0.1)), "the weights were not perturbed"),
         (credit((0.1, 0.1), backprop=HiddenBackprop((), reason="called twice, the credit differs")), "called twice"),
-        (credit((0.1, 0.1), backprop=HiddenBackprop((math.nan,))), "no gradient moved"),
+        (credit((0.1, 0.1), backprop=HiddenBackprop((math.nan,))), "no gradient changed"),
     ],
 )
 def test_d9_is_skipped_where_nothing_can_be_told(given_evidence, why):

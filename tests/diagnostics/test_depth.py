@@ -24,7 +24,7 @@ def test_with_one_seed_the_point_decides(margin: float, status: str) -> None:
     found = depth((0.5 + margin,), (0.5,))
     assert (found.status, found.value) == (status, pytest.approx(100 * margin))
     assert found.interval is None
-    assert found.note == "one seed: spread between seeds not measured"
+    assert found.note == "single seed: seed-to-seed variation was not measured"
 
 
 @given(st.integers(0, 998))
@@ -41,8 +41,8 @@ def test_with_one_seed_and_known_images_newcombe_may_leave_it_undecided() -> Non
     assert found.interval == pytest.approx((100 * low, 100 * high))
     assert found.status == "undecided"
     assert found.note == (
-        "one seed: spread between seeds not measured; Newcombe's interval over 1,000 images; the limit lies inside the "
-        "interval"
+        "single seed: the interval reflects the 1,000 test images only, not seed-to-seed variation; the limit lies "
+        "inside the interval"
     )
     assert depth((0.75,), (0.52,), accuracy_images=1000).status == "pass"
     assert depth((0.40,), (0.52,), accuracy_images=1000).status == "fires"
@@ -112,6 +112,6 @@ def test_a_seed_that_diverged_leaves_depth_undefined(
 def test_without_a_control_or_an_accuracy_depth_is_open() -> None:
     no_control, no_accuracy = depth((0.5,), None), depth(None, (0.5,))
     assert (no_control.status, no_accuracy.status) == ("skipped", "skipped")
-    assert no_control.note == "no frozen-blocks control was given: depth utility stays open"
-    assert no_accuracy.note == "no accuracy was given, and none can be measured on these labels"
+    assert no_control.note == "no frozen-block control was supplied"
+    assert no_accuracy.note == "no accuracy was given, and these labels do not allow one to be measured"
     assert no_control.remedy

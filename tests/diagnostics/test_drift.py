@@ -58,7 +58,7 @@ def test_the_layer_is_the_middle_of_the_stream() -> None:
     found = find("D4", evidence(directions=Directions(sums, 2, (0,) * 5, 128)))
     assert found.per_layer == pytest.approx((0.9, 0.8, 0.1, 0.7, 0.6), abs=1e-6)
     assert found.value == pytest.approx(0.1, abs=1e-6)
-    assert found.note.startswith("at layer 2, 2 groups of 128 images")
+    assert found.note.startswith("layer 2; 2 groups of 128 images")
 
 
 def test_widths_may_differ_from_layer_to_layer() -> None:
@@ -71,9 +71,9 @@ def test_widths_may_differ_from_layer_to_layer() -> None:
 @pytest.mark.parametrize(
     ("groups", "size", "note"),
     [
-        (8, 128, "at layer 1, 8 groups of 128 images"),
-        (7, 128, "at layer 1, 7 groups of 128 images; below calibration (8 groups of 128)"),
-        (9, None, "at layer 1, 9 batches; below calibration (8 groups of 128)"),
+        (8, 128, "layer 1; 8 groups of 128 images"),
+        (7, 128, "layer 1; 7 groups of 128 images (the limit was calibrated on 8)"),
+        (9, None, "layer 1; 9 batches (the limit was calibrated on 8 groups of 128 images)"),
     ],
 )
 def test_fewer_groups_than_calibrated_are_noted(groups: int, size: int | None, note: str) -> None:
@@ -82,4 +82,4 @@ def test_fewer_groups_than_calibrated_are_noted(groups: int, size: int | None, n
 
 def test_one_batch_is_not_enough() -> None:
     found = find("D4", evidence())
-    assert (found.status, found.note) == ("skipped", "needs two disjoint batches, one was given")
+    assert (found.status, found.note) == ("skipped", "needs at least two disjoint batches, got one")

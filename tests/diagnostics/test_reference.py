@@ -40,7 +40,7 @@ def test_a_well_fitted_network_is_not_collapsed() -> None:
 def test_without_any_error_left_nothing_tells_collapsed_from_fitted() -> None:
     given_evidence = evidence(gradient=[[0.0, 0.0], [0.0, 0.0]], error=[0.0, 0.0])
     assert (find("D2", given_evidence).status, find("D2", given_evidence).cause) == ("fires", "")
-    assert "nothing tells collapsed from fitted" in find("D2", given_evidence).note
+    assert "collapsed cannot be told from fitted" in find("D2", given_evidence).note
     assert math.isnan(reference_gain(given_evidence))
 
 

@@ -79,4 +79,4 @@ def test_one_image_that_is_not_a_number_is_enough() -> None:
 
 def test_a_stream_without_blocks_has_no_growth() -> None:
     found = find("D1", evidence(hidden=[[1.0]]))
-    assert (found.status, found.note) == ("skipped", "a stream without blocks has no growth")
+    assert (found.status, found.note) == ("skipped", "the network has no blocks to grow across")

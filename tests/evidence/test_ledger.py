@@ -171,7 +171,7 @@ def test_the_same_images_in_other_batches_give_the_same_answers(size: int) -> No
     for code in ("D1", "D2", "D4"):
         assert pieces[code].value == pytest.approx(whole[code].value, rel=1e-5)
         assert pieces[code].per_layer == pytest.approx(whole[code].per_layer, rel=1e-4)
-    assert pieces["D4"].note == "at layer 2, 10 groups of 128 images"
+    assert pieces["D4"].note == "layer 2; 10 groups of 128 images"
 
 
 def slow_drift(gradients: Tensor, sizes: list[int]) -> float:
@@ -203,7 +203,7 @@ def test_with_fewer_than_two_groups_the_batches_serve(sizes: list[int]) -> None:
         book.add(trace_of(part))
     finding = examine_all(book.evidence())["D4"]
     assert finding.value == pytest.approx(slow_drift(gradients, sizes), abs=1e-6)
-    assert finding.note == f"at layer 1, {len(sizes)} batches; below calibration (8 groups of 128)"
+    assert finding.note == f"layer 1; {len(sizes)} batches (the limit was calibrated on 8 groups of 128 images)"
 
 
 @pytest.mark.parametrize("count", [1, 128, 255])

@@ -12,12 +12,13 @@ from creditscope.papers.book import Book
 from creditscope.papers.experiments import in_order
 from creditscope.papers.published import Figure
 from creditscope.papers.sheet import Line, Sheet
+from creditscope.protocols import judge, protocol_named
 from creditscope.records.report import Provenance, Report, Subject
 from creditscope.records.run import Divergence, HistoryRow, RunRecord
 from creditscope.runs.spec import RunSpec
 from creditscope.study.plan import Plan
 from creditscope.study.store import Store
-from creditscope.verdict import Finding, Measurement, judge, profile
+from creditscope.verdict import Finding, Measurement
 
 HEALTHY = {"D0": 0.0, "D1": 1.5, "D2": 1e-3, "D4": 0.1}
 EXPLODED = {"D0": 0.0, "D1": 7e3, "D2": 1e-9, "D4": 0.1}
@@ -68,7 +69,7 @@ def report(values: Mapping[str, float], measures: Mapping[str, Measurement], cau
         protocol="three",
         findings=findings,
         measures=dict(measures),
-        verdict=judge(profile("three"), findings),
+        verdict=judge(protocol_named("three"), findings),
         provenance=where,
     )
 

@@ -9,9 +9,10 @@ import pytest
 from tests.papers.made import EXPLODED, HEALTHY, finding, report, run
 
 from creditscope.papers.strategies import STRATEGIES, counts
+from creditscope.protocols import judge, protocol_named
 from creditscope.runs.spec import RunSpec
 from creditscope.study.tables import SeedRow
-from creditscope.verdict import Measurement, Status, judge, profile
+from creditscope.verdict import Measurement, Status
 
 WAYS = list(STRATEGIES)
 
@@ -21,7 +22,7 @@ def asked(values=HEALTHY, depth: float | None = 10.0, accuracy=0.3, gamma: float
     measures = {} if gamma is None else {"gamma_clamped_mean": Measurement(gamma)}
     record = run(RunSpec(), accuracy, values, measures)
     findings = dict(report(values, {}).findings) | ({} if depth is None else {"D3": finding("D3", depth)})
-    verdict = judge(profile("three"), findings)
+    verdict = judge(protocol_named("three"), findings)
     seed = SeedRow(seed=42, key=record.key, accuracy=accuracy, findings=findings, verdict=verdict)
     return {name: way(seed, record) for name, way in STRATEGIES.items()}
 

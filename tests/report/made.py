@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from creditscope.protocols import judge, protocol_named
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.records.report import Provenance, Report, Subject
-from creditscope.verdict import Finding, Limit, Measurement, Missing, Status, judge, profile
+from creditscope.verdict import Finding, Limit, Measurement, Missing, Status
 
 LIMITS = {
     "D0": ("Finite numbers", Limit(0, "above", "one is enough", "absolute")),
@@ -15,6 +16,7 @@ LIMITS = {
     "D3": ("Depth utility", Limit(2.0, "below", "the spread of seeds", "points")),
     "D4": ("Reference drift", Limit(0.3, "above", "backprop has 0.1", "absolute")),
 }
+COLUMNS = {"D1": "growth", "D2": "‖g‖/128", "D4": "drift"}
 HEALTHY: dict[str, Measurement | Missing] = {
     "D0": Measurement(0.0),
     "D1": Measurement(1.5, per_layer=(1.1, 1.5), axis="block"),
@@ -50,6 +52,7 @@ def finding(code: str, answer: Measurement | Missing, *, warns: bool = False, va
         warns=warns,
         variant=variant,
         reason=reason,
+        column="‖h‖/‖h_0‖" if variant == "april" else COLUMNS.get(code, code),
     )
 
 
@@ -60,7 +63,7 @@ def report(
     **fields: object,
 ) -> Report:
     """A report on a network of two blocks."""
-    variants = profile(protocol).variants
+    variants = protocol_named(protocol).variants
     findings = {
         code: finding(code, answer, warns=code == "D8", variant=variants.get(code, ""))
         for code, answer in (answers or HEALTHY).items()
@@ -72,7 +75,7 @@ def report(
         control_accuracy=(0.56, 0.55, 0.57),
         findings=findings,
         measures=NORMS | (measures or {}),
-        verdict=judge(profile(protocol), findings),
+        verdict=judge(protocol_named(protocol), findings),
         provenance=Provenance(
             creditscope="0.1.0",
             torch="2.13.0",

@@ -10,13 +10,14 @@ from tests.study.made import record
 
 from creditscope.diagnostics import diagnostics
 from creditscope.diagnostics.seeds import over_seeds
+from creditscope.protocols import judge, protocol_named
 from creditscope.records.report import Provenance, Report, Subject
 from creditscope.study.declaration import Study
 from creditscope.study.display.page import table_page
 from creditscope.study.plan import plan
 from creditscope.study.store import Store
 from creditscope.study.tables import audit_table
-from creditscope.verdict import Finding, Measurement, Status, judge, profile
+from creditscope.verdict import Finding, Measurement, Status
 
 HEALTHY = {"D0": 0.0, "D1": 1.5, "D2": 1e-3}
 EXPLODED = {"D0": 0.0, "D1": 7e3, "D2": 1e-9}
@@ -42,7 +43,7 @@ def report(values: dict[str, float], cause: str = "collapsed") -> Report:
         creditscope="0", torch="0", python="0", device="cpu", dtype="float32", images=1000, batches=8, read="auto"
     )
     subject = Subject(name="a run", model="ResidualMLP", depth=4)
-    verdict = judge(profile("three"), findings)
+    verdict = judge(protocol_named("three"), findings)
     return Report(subject=subject, protocol="three", findings=findings, verdict=verdict, provenance=where)
 
 
@@ -127,7 +128,7 @@ def test_missing_seeds_are_named_and_the_rest_is_judged(tmp_path):
 
 def test_one_seed_is_judged_by_its_images(tmp_path):
     row = rows(*filled(tmp_path, deep, text=TEXT.replace("[1, 2, 3]", "[1]")))["bp"]
-    assert "Newcombe's interval over 1,000 images" in row.findings["D3"].note
+    assert "the interval reflects the 1,000 test images only" in row.findings["D3"].note
     assert row.accuracy.std is None
     assert "Wilson" in row.accuracy.note
 

@@ -26,13 +26,14 @@ from creditscope.evidence.records import Evidence
 from creditscope.probes.label_leak import Answers
 from creditscope.probes.probing import Probing
 from creditscope.probes.source import CreditFunction
+from creditscope.protocols import judge, protocol_named
 from creditscope.provenance import Guard, source_commit
 from creditscope.records.report import Provenance, Report, Subject
 from creditscope.stream.isolation import undisturbed
 from creditscope.stream.reference_model import own_credit, referenced
 from creditscope.stream.states import Read, Stream
 from creditscope.stream.trace import LossFunction, cross_entropy
-from creditscope.verdict import Finding, judge, profile, reference_collapsed
+from creditscope.verdict import Finding, reference_collapsed
 
 Accuracy = float | Sequence[float]
 
@@ -75,7 +76,7 @@ def audit(
     reference         a plain twin, for a model whose layers define their own backward: the twin gives the gradient, and
                       what the model's own backward brings is its credit, if no other is given; see `plain_twin`
     """
-    chosen, limits = profile(protocol), checked_limits(thresholds)
+    chosen, limits = protocol_named(protocol), checked_limits(thresholds)
     check_texts(name=name, notes=notes)
     trained = checked_accuracies(accuracy, "accuracy")
     control = checked_accuracies(control_accuracy, "control_accuracy")

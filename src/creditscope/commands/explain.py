@@ -58,15 +58,15 @@ def sections(entry: Diagnostic) -> dict[str, str]:
 
 def roles(entry: Diagnostic) -> list[str]:
     """In which failure mode of which protocol a diagnostic counts, one line per protocol."""
-    from creditscope.verdict import PROFILES
+    from creditscope.protocols import PROTOCOLS
 
     lines = []
-    for protocol in PROFILES.values():
+    for protocol in PROTOCOLS.values():
         if protocol.variants.get(entry.code, "") != entry.variant:
             continue
         modes = [mode for mode in protocol.modes if entry.code in mode.requires]
         for mode in modes:
-            others = " and ".join(sorted(code for code in mode.requires if code != entry.code))
+            others = " and ".join(code for code in protocol.codes if code in mode.requires and code != entry.code)
             cause = mode.requires[entry.code]
             together = f", together with {others}" if others else ""
             only = f", if its cause is `{cause}`" if cause else ""

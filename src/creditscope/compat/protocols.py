@@ -26,7 +26,8 @@ from creditscope.compat.numbers import (
 from creditscope.diagnostics import diagnostics, examine
 from creditscope.errors import InvalidInput
 from creditscope.evidence.records import Evidence
-from creditscope.verdict import Finding, Measurement, Missing, Reason, judge, profile
+from creditscope.protocols import judge, protocol_named
+from creditscope.verdict import Finding, Measurement, Missing, Reason
 
 __all__ = [
     "DiagnosticReport",
@@ -38,10 +39,10 @@ __all__ = [
     "residual_norms",
 ]
 
-FOUR = profile("four")
+FOUR = protocol_named("four")
 THREE = replace(  # the published protocol does not ask what made the reference small
-    profile("three"),
-    modes=tuple(replace(mode, requires=dict.fromkeys(mode.requires, "")) for mode in profile("three").modes),
+    protocol_named("three"),
+    modes=tuple(replace(mode, requires=dict.fromkeys(mode.requires, "")) for mode in protocol_named("three").modes),
 )
 
 
@@ -187,7 +188,7 @@ def _drift(seen: Seen) -> Measurement | Missing:
     """(c) as it is judged: a batch whose gradient has no direction leaves it undefined."""
     count, vanished = len(seen.directions), sum(not direction.any() for direction in seen.directions)
     if count < 2:
-        return Missing(Reason.TOO_FEW, "needs two disjoint batches, one was given")
+        return Missing(Reason.TOO_FEW, "needs at least two disjoint batches, got one")
     if vanished:
         note = f"at layer {seen.layer}: the mean gradient of {vanished} of {count} batches vanishes"
         return Measurement(float("nan"), note=note)

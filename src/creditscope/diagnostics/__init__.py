@@ -1,16 +1,16 @@
-"""Questions about a trained network that are answered by one number each; one file per question.
+"""Diagnostics: questions about a trained network, each answered by one number; one file per question.
 
-These files read evidence and never make any, and they import no torch: `creditscope explain D2` is instant.
+A diagnostic reads evidence and never makes any. The files import no torch, so `creditscope explain D2` is instant.
 """
 
 from __future__ import annotations
 
-import inspect
-import sys
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from creditscope.errors import InvalidInput
 from creditscope.registry import Registry
 from creditscope.verdict import Finding, Limit, Measurement, Missing, Status
 
@@ -18,23 +18,32 @@ if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
 
 Measure = Callable[["Evidence"], Measurement | Missing]
+CODE = re.compile(r"[A-Z]+[0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
     """One question: how it is measured, where it fires and why there, what it means and what to do.
 
-    `variant` names another form of the same question; the plain form has none.
+    code      a prefix and a number: D1, D10, X3
+    variant   names another form of the same question; empty for the plain form
+    formula   the measured quantity: a sentence, then the equations
+    column    heading of its numbers in a table per layer, default: the code; empty to leave them out
+    warns     whether it adds a warning to the verdict when it fires
+    revision  raised when a fix changes its numbers
     """
 
     code: str
-    variant: str
+    variant: str = ""
     title: str
+    question: str
+    formula: str
     limit: Limit
     means: str
     does_not_mean: str
     do: str
     measure: Measure
+    column: str
     warns: bool = False
     revision: int = 1
 
@@ -44,15 +53,9 @@ class Diagnostic:
         return registered_name(self.code, self.variant)
 
     @property
-    def question(self) -> str:
-        """The first line of the file that defines it, without the code."""
-        first = (sys.modules[self.measure.__module__].__doc__ or "").strip().splitlines()[0]
-        return first.partition(": ")[2] or first
-
-    @property
-    def formula(self) -> str:
-        """The measuring function's own description."""
-        return inspect.getdoc(self.measure) or ""
+    def summary(self) -> str:
+        """Title and question in one line."""
+        return f"{self.title}: {self.question}"
 
 
 def registered_name(code: str, variant: str) -> str:
@@ -67,17 +70,40 @@ def diagnostic(
     code: str,
     *,
     title: str,
+    question: str,
+    formula: str,
     limit: Limit,
     means: str,
     does_not_mean: str,
     do: str,
     variant: str = "",
+    column: str | None = None,
     warns: bool = False,
+    revision: int = 1,
 ) -> Callable[[Measure], Measure]:
-    """Register a function Evidence -> Measurement (or Missing) as the diagnostic `code`, or as a variant of it."""
+    """Register a function Evidence -> Measurement (or Missing) as a diagnostic; see `Diagnostic` for the fields."""
+    if not CODE.fullmatch(code):
+        raise InvalidInput(
+            f"A diagnostic cannot have the code {code!r}.\n"
+            "Tables are sorted by it. Use capital letters and a number, such as D10 or X3."
+        )
 
     def enter(measure: Measure) -> Measure:
-        entry = Diagnostic(code, variant, title, limit, means, does_not_mean, do, measure, warns)
+        entry = Diagnostic(
+            code=code,
+            variant=variant,
+            title=title,
+            question=question,
+            formula=formula,
+            limit=limit,
+            means=means,
+            does_not_mean=does_not_mean,
+            do=do,
+            measure=measure,
+            column=code if column is None else column,
+            warns=warns,
+            revision=revision,
+        )
         diagnostics.add(entry.name, entry)
         return measure
 
@@ -85,15 +111,15 @@ def diagnostic(
 
 
 def examine(entry: Diagnostic, evidence: Evidence, at: float | None = None) -> Finding:
-    """Measure, compare with the limit (or with the user's own), and write down the finding."""
+    """Measure, compare with the limit (or with the user's own), and return the finding."""
     limit = entry.limit if at is None else entry.limit.moved(at)
     answer = entry.measure(evidence)
     if isinstance(answer, Missing):
         status, measured, note, reason = Status.SKIPPED, answer.measured, answer.text, answer.reason
     else:
         status, measured, note, reason = limit.judge(answer), answer, answer.note, None
-    if status is Status.UNDECIDED and measured is not None and measured.interval is not None:
-        note += "; the limit lies inside the interval"
+    if status is Status.UNDECIDED:
+        note = "; ".join(part for part in (note, "the limit lies inside the interval") if part)
     return Finding(
         code=entry.code,
         title=entry.title,
@@ -107,13 +133,14 @@ def examine(entry: Diagnostic, evidence: Evidence, at: float | None = None) -> F
         warns=entry.warns,
         variant=entry.variant,
         reason=reason,
+        column=entry.column,
     )
 
 
 def examine_all(
     evidence: Evidence, variants: Mapping[str, str] = {}, limits: Mapping[str, float] = {}
 ) -> dict[str, Finding]:
-    """Every registered diagnostic in order of its code, with a profile's variants in place of the plain forms."""
+    """A finding for every code in natural order; `variants` names the forms that replace the plain ones."""
     codes = [entry.code for entry in diagnostics.values() if not entry.variant]
     chosen = {code: diagnostics[registered_name(code, variants.get(code, ""))] for code in codes}
     return {code: examine(entry, evidence, limits.get(code)) for code, entry in chosen.items()}

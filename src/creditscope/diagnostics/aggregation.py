@@ -1,4 +1,4 @@
-"""D5: does more than one layer carry the average alignment?"""
+"""D5, aggregation: how much of the mean alignment one layer carries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
 from creditscope.diagnostics.content import FLOOR, GATED
-from creditscope.statistics.layers import inexact, mean, standing, survives
+from creditscope.statistics.layers import inexact, leave_best_out_ratio, mean, z_score
 from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
@@ -19,51 +19,48 @@ FEWEST = 3
 @diagnostic(
     "D5",
     title="Aggregation",
+    question="does more than one layer carry the average alignment?",
+    formula="What remains of the mean alignment without its largest layer.\n\n"
+    "R = mean of Γ_l without the largest / mean of all Γ_l,   exact layers left out",
     limit=Limit(
         at=1 / 3,
         fires="below",
         unit="absolute",
         because="the published DFA profile has -0.05; DFA with a penalty has 0.84 to 0.90, FA 0.79, backprop 1",
     ),
-    means="One layer, mostly the embedding's, makes up the average Γ. Without it hardly anything is left: the average "
-    "speaks of that layer and says nothing about depth.",
-    does_not_mean="It does not say that the deep layers are badly aligned for every network or epoch, nor that the one "
-    "aligned layer is useless. An even profile can still be even at a low level: see D6.",
-    do="Print Γ per layer. If one number is needed, print layer 0 and the mean over the deep layers apart.",
+    means="One layer, usually the embedding, makes up the average Γ. Little remains without it: the average describes "
+    "that layer and says nothing about depth.",
+    does_not_mean="It does not say that the deep layers are badly aligned in every network or epoch, or that the one "
+    "aligned layer is useless. A profile may also be even at a low level: see D6.",
+    do="Report Γ per layer. If a single number is needed, report layer 0 and the mean over the deep layers separately.",
 )
 def aggregation(evidence: Evidence) -> Measurement | Missing:
-    """What survives of the mean alignment when its best layer is removed.
-
-    R = mean of Γ_l without the largest / mean of all Γ_l,   exact layers left out
-    """
+    """The share of the mean Γ that remains without its largest layer."""
     credit = evidence.credit
     if credit is None:
         return evidence.credit_missing
     gammas = inexact(credit.alignment.exact, credit.exact)
     if not gammas:
-        return Missing(Reason.NOT_APPLICABLE, "the credit is the gradient by construction, at every layer")
+        return Missing(Reason.NOT_APPLICABLE, "the credit is the gradient by construction at every layer")
     if len(gammas) < FEWEST:
-        return Missing(Reason.TOO_FEW, f"needs {FEWEST} layers whose credit is not exact, there are {len(gammas)}")
+        return Missing(Reason.TOO_FEW, f"needs {FEWEST} layers whose credit is not exact, got {len(gammas)}")
     overall = mean(gammas)
     if overall <= 0:
-        return Missing(
-            Reason.NOT_APPLICABLE,
-            f"the mean of Γ over the layers is {overall:.3g}: there is no alignment to be carried",
-        )
-    z = _standing(credit)
+        text = f"the mean of Γ over the layers is {overall:.3g}, so no layer can carry it"
+        return Missing(Reason.NOT_APPLICABLE, text)
+    z = _null_z_score(credit)
     if z < FLOOR:
-        return Missing(
-            Reason.NOT_APPLICABLE, f"the mean of Γ over the layers, {overall:.3g}, lies inside its null (z = {z:.1f})"
-        )
-    share = survives(gammas)
-    note = f"mean Γ {overall:.3g}, without its largest layer {share * overall:.3g}"
+        text = f"the mean of Γ over the layers, {overall:.3g}, is within its null (z = {z:.1f})"
+        return Missing(Reason.NOT_APPLICABLE, text)
+    share = leave_best_out_ratio(gammas)
+    note = f"mean Γ {overall:.3g}, {share * overall:.3g} without its largest layer"
     measured = Measurement(share, note=note)
     return Missing(Reason.GATED, GATED, measured) if evidence.collapsed else measured
 
 
-def _standing(credit: CreditEvidence) -> float:
-    """z of the mean over all layers against its null; NaN without one."""
+def _null_z_score(credit: CreditEvidence) -> float:
+    """The z-score of the mean over all layers against its null; NaN without one."""
     if credit.null is None:
         return float("nan")
     draws = [mean(inexact(draw, credit.exact)) for draw in credit.null.draws]
-    return standing(mean(inexact(credit.null.own, credit.exact)), draws)
+    return z_score(mean(inexact(credit.null.own, credit.exact)), draws)

@@ -1,4 +1,4 @@
-"""D4: does one direction dominate the reference gradients of different batches?"""
+"""D4, reference drift: the agreement of mean gradient directions between batches."""
 
 from __future__ import annotations
 
@@ -16,39 +16,44 @@ CALIBRATED_GROUPS = 8
 @diagnostic(
     "D4",
     title="Reference drift",
+    question="does one direction dominate the reference gradients of different batches?",
+    formula="The agreement of batch-mean gradient directions in the middle of the stream.\n\n"
+    "u_k = mean of g_l over 128 consecutive images, divided by its norm, at l = max(1, (L+1)//2);\n"
+    "mean over pairs j < k of ⟨u_j, u_k⟩ = (‖Σ u_k‖² - K)/(K(K - 1))",
     limit=Limit(
         at=0.30,
         fires="above",
         unit="absolute",
-        because="at initialisation and under backprop the value lies between 0.08 and 0.18",
+        because="the value lies between 0.08 and 0.18 at initialisation and under backprop",
     ),
-    means="The mean gradients of disjoint batches point the same way: a common offset, not the samples, makes up the "
-    "reference.",
-    does_not_mean="It is bimodal across seeds and fails no network by itself outside the four-flag profiles. A low "
+    means="The mean gradients of disjoint batches point the same way: a common offset dominates the reference, not "
+    "the samples.",
+    does_not_mean="It varies strongly between seeds; only protocols `four` and `april` let it fail a network. A low "
     "value does not make the reference valid.",
-    do="Read it together with D2. Report it over several seeds.",
+    do="Read it together with D2, and report it over several seeds.",
+    column="drift",
 )
 def reference_drift(evidence: Evidence) -> Measurement | Missing:
-    """Agreement of batch-mean gradient directions at the middle of the stream.
-
-    u_k = mean of g_l over 128 consecutive images, divided by its norm, at l = max(1, (L+1)//2);
-    value = mean over pairs j < k of ⟨u_j, u_k⟩ = (‖Σ u_k‖² - K)/(K(K - 1))
-    """
+    """The mean pairwise cosine of the group directions at the middle layer."""
     directions = evidence.directions
     if directions is None:
-        return Missing(Reason.TOO_FEW, "needs two disjoint batches, one was given")
+        return Missing(Reason.TOO_FEW, "needs at least two disjoint batches, got one")
     layers = len(directions.sums)
     layer = stability_layer(layers - 1)
     values = tuple(_agreement(directions, index) for index in range(layers))
-    kind = "batches" if directions.size is None else f"groups of {directions.size} images"
-    note = f"at layer {layer}, {directions.groups} {kind}"
-    if directions.groups < CALIBRATED_GROUPS or directions.size is None:
-        note += f"; below calibration ({CALIBRATED_GROUPS} groups of 128)"
-    return Measurement(values[layer], per_layer=values, note=note)
+    return Measurement(values[layer], per_layer=values, note=f"layer {layer}; {_groups(directions)}")
+
+
+def _groups(directions: Directions) -> str:
+    """How many groups were compared, and on how many the limit was calibrated where those were more."""
+    if directions.size is None:
+        return f"{directions.groups} batches (the limit was calibrated on {CALIBRATED_GROUPS} groups of 128 images)"
+    fewer = f" (the limit was calibrated on {CALIBRATED_GROUPS})" if directions.groups < CALIBRATED_GROUPS else ""
+    return f"{directions.groups} groups of {directions.size} images{fewer}"
 
 
 def stability_layer(depth: int) -> int:
-    """The layer at which drift is measured: max(1, (L+1)//2), or the only one there is."""
+    """The layer at which drift is measured: max(1, (L+1)//2), or 0 in a network without blocks."""
     return min(depth, max(1, (depth + 1) // 2))
 
 

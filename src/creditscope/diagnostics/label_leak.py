@@ -1,4 +1,4 @@
-"""D8: do the answers depend on the labels that are handed in?"""
+"""D8, label leak: predictions that change with the labels of the batch."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ if TYPE_CHECKING:
 @diagnostic(
     "D8",
     title="Label leak",
+    question="do the predictions depend on the labels that are passed in?",
+    formula="The share of images whose logits change when the labels are permuted.\n\n"
+    "share of i with y'_i ≠ y_i for which ‖logits_i(y') - logits_i(y)‖ > 1e-3·‖logits_i(y)‖",
     limit=Limit(
         at=0.0,
         fires="above",
         unit="absolute",
-        because="an answer that knows its label is not a prediction; one is enough to void the accuracy",
+        because="an answer that depends on its label is not a prediction; a single one invalidates the accuracy",
     ),
-    means="Handed other labels, the method answers differently for the same images: its inference phase sees the "
-    "labels, or leaves something of them behind in the network. Its accuracy is not a test accuracy.",
-    does_not_mean="It does not say how much of the accuracy is owed to the leak, nor that training is at fault. A pass "
-    "does not rule out that test images were trained on.",
-    do="Predict from the inputs alone: no clamped targets, no states left from a nudged phase. Measure the accuracy "
-    "again, and say how it was measured.",
+    means="With other labels the method answers differently for the same images: its inference phase sees the labels, "
+    "or leaves a trace of them in the network. Its accuracy is not a test accuracy.",
+    does_not_mean="It does not say how much of the accuracy is due to the leak, or that training is at fault. A pass "
+    "does not rule out that test images were used in training.",
+    do="Predict from the inputs alone, without clamped targets and without states left over from a nudged phase. "
+    "Measure the accuracy again, and say how it was measured.",
     warns=True,
 )
 def label_leak(evidence: Evidence) -> Measurement | Missing:
-    """Share of images whose answer moves when the labels are permuted.
-
-    share of i with y'_i ≠ y_i for which ‖logits_i(y') - logits_i(y)‖ > 1e-3·‖logits_i(y)‖
-    """
+    """The share of images whose answer changes with the labels."""
     leak = evidence.leak
     if leak is None:
         return evidence.credit_missing
     if leak.reason:
         return Missing(Reason.NOT_POSSIBLE, leak.reason)
-    moved = f"the logits of {leak.share:.1%} of {leak.images:,} images move with their labels"
-    note = f"{moved}, and {leak.flipped:,} predictions change" if leak.share else f"{leak.images:,} images"
+    note = f"{leak.images:,} images"
+    if leak.share:
+        note = f"the logits of {leak.share:.1%} of {note} change with their labels; {leak.flipped:,} predictions flip"
     return Measurement(leak.share, note=note)

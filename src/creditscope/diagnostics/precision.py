@@ -1,4 +1,4 @@
-"""D7: is the reference gradient the one that float64 would give?"""
+"""D7, precision: the reference gradient against the same gradient in float64."""
 
 from __future__ import annotations
 
@@ -6,51 +6,65 @@ from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
 from creditscope.diagnostics.content import GATED
-from creditscope.statistics.layers import deep_mean, standing
+from creditscope.statistics.layers import deep_mean, z_score
 from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
     from creditscope.evidence.credit import CreditEvidence
     from creditscope.evidence.records import Evidence
 
+LIMIT = 0.99
+
 
 @diagnostic(
     "D7",
     title="Precision",
+    question="is the reference gradient the one that float64 would give?",
+    formula="The agreement of the reference with itself in float64, at its worst layer.\n\n"
+    "min over l of  median over images of cos(g_l, g_l in float64),   from the same weights and inputs",
     limit=Limit(
-        at=0.99,
+        at=LIMIT,
         fires="below",
         unit="absolute",
-        because="float32 stays above 0.99999999 even on a stream of 1e9; half precision can lose the gradient whole",
+        because="float32 stays above 0.99999999 even on a stream of 1e9; half precision can lose the gradient entirely",
     ),
-    means="At some layer the gradient of the model's own precision points elsewhere than the same gradient in float64: "
-    "rounding or underflow has changed the reference, and Γ with it.",
+    means="At some layer the gradient in the model's own precision points in another direction than the same gradient "
+    "in float64: rounding or underflow has changed the reference, and Γ with it.",
     does_not_mean="It does not say that training in this precision fails: loss scaling may have kept it sound. A pass "
-    "does not make the usual cosine right, which clamps small norms; the note tells clamp and rounding apart.",
+    "does not make the usual cosine right, which clamps small norms; the note separates clamp from rounding.",
     do="Audit in float32 or float64: call model.float() first. In float16 gradients below 6e-8 are zero; bfloat16 "
     "keeps their size but only three digits.",
+    column="",
 )
 def precision(evidence: Evidence) -> Measurement | Missing:
-    """Agreement of the reference with itself in float64, at its worst layer.
-
-    min over l of  median over images of cos(g_l, g_l in float64),   from the same weights and inputs
-    """
+    """The smallest median cosine of a layer's gradient with its float64 twin."""
     credit = evidence.credit
     if credit is None:
         return evidence.credit_missing
-    found = credit.precision
-    if found is None or not found.cosines:
-        return Missing(Reason.NOT_POSSIBLE, found.reason if found else "the gradient was not computed in float64")
-    worst = min(found.cosines, key=lambda cosine: (cosine == cosine, cosine))  # NaN first
-    note = _told_apart(credit, worst, found.dtype) + (f"; this Γ and z are {GATED}" if evidence.collapsed else "")
-    return Measurement(worst, per_layer=found.cosines, note=note)
+    measured = credit.precision
+    if measured is None or not measured.cosines:
+        text = measured.reason if measured is not None else "the gradient was not computed in float64"
+        return Missing(Reason.NOT_POSSIBLE, text)
+    worst = min(measured.cosines, key=lambda cosine: (cosine == cosine, cosine))  # NaN first
+    notes = [_rounding(worst, measured.dtype), *_clamp_and_content(credit), f"Γ and z are {GATED}"]
+    note = "; ".join(notes if evidence.collapsed else notes[:-1])
+    return Measurement(worst, per_layer=measured.cosines, note=note)
 
 
-def _told_apart(credit: CreditEvidence, worst: float, dtype: str) -> str:
-    """Rounding, clamp and content in one line."""
+def _rounding(worst: float, dtype: str) -> str:
+    """How close the two precisions are at the worst layer."""
+    if worst != worst:
+        return f"the {dtype} gradient of a layer has no direction"
+    if worst < LIMIT:
+        return f"{dtype} and float64 disagree, cosine {worst:.3g}"
+    return f"{dtype} and float64 agree to {max(1 - worst, 0.0):.1g}"
+
+
+def _clamp_and_content(credit: CreditEvidence) -> list[str]:
+    """What the eps clamp changes in the deep Γ, and how far that Γ is from chance."""
     exact, clamped = (deep_mean(side, credit.exact) for side in (credit.alignment.exact, credit.alignment.clamped))
-    parts = [f"rounding ({dtype}): 1 - cos {max(1 - worst, 0.0):.1g}", f"clamp: deep Γ {exact:.3g} -> {clamped:.3g}"]
+    notes = [f"the eps clamp changes deep Γ by {clamped - exact:.2g}"]
     if credit.null is not None:
         draws = [deep_mean(draw, credit.exact) for draw in credit.null.draws]
-        parts.append(f"content: z = {standing(deep_mean(credit.null.own, credit.exact), draws):.3g}")
-    return "; ".join(parts)
+        notes.append(f"z = {z_score(deep_mean(credit.null.own, credit.exact), draws):.3g}")
+    return notes

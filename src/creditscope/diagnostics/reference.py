@@ -1,4 +1,4 @@
-"""D2: is the reference gradient large enough to be compared with?"""
+"""D2, reference validity: the size of the backprop gradient at the deepest state."""
 
 from __future__ import annotations
 
@@ -17,37 +17,39 @@ FLOOR = 1e-7  # 10 x eps of F.cosine_similarity
 @diagnostic(
     "D2",
     title="Reference validity",
+    question="is the reference gradient large enough for a cosine with it?",
+    formula="The size of the reference gradient at the deepest state, as a batch of 128 under a mean loss shows it.\n\n"
+    "median over all images of ‖g_L‖ / 128;   gain = median of ‖g_L‖/‖e‖ over images with e ≠ 0;\n"
+    "cause `collapsed` if gain/128 < 1e-7, else `fitted`",
     limit=Limit(
         at=FLOOR,
         fires="below",
-        because="10 x eps of F.cosine_similarity, which clamps smaller norms; healthy networks have 1e-4, collapsed "
-        "ones 4e-9 and less",
+        because="ten times the eps of F.cosine_similarity, which clamps smaller norms; healthy networks have 1e-4, "
+        "collapsed ones 4e-9 or less",
     ),
-    means="The backprop gradient at the deepest state is so small that the usual cosine compares credit with the "
-    "clamp. Cause `collapsed`: the read-out passes almost nothing back (its Jacobian shrinks with 1/‖h_L‖). "
-    "Cause `fitted`: the gradient is small because the errors are, and the reference is sound.",
+    means="The backprop gradient at the deepest state is so small that the usual cosine compares credit with "
+    "its own clamp. Cause `collapsed`: the read-out passes almost nothing back (its Jacobian shrinks with 1/‖h_L‖). "
+    "Cause `fitted`: the gradient is small because the errors are small, and the reference is sound.",
     does_not_mean="It does not mean that rounding destroyed the gradient: in float32 its direction is still exact. "
-    "With cause `fitted` it is not a failure and does not gate Γ.",
-    do="Cause `collapsed`: report no Γ for this network. Keep the stream's scale bounded and train again, or report Γ "
-    "from epochs at which the reference was still valid. Cause `fitted`: report the gain beside the value.",
+    "With cause `fitted` it is not a failure, and Γ stays valid.",
+    do="Cause `collapsed`: report no Γ for this network. Train again with the scale of the stream bounded, or report Γ "
+    "from epochs in which the reference was still valid. Cause `fitted`: report the gain beside the value.",
+    column="‖g‖/128",
 )
 def reference_validity(evidence: Evidence) -> Measurement:
-    """Size of the reference gradient at the deepest state, as a batch of 128 under a mean loss would show it.
-
-    median over all images of ‖g_L‖ / 128;   gain = median of ‖g_L‖/‖e‖ over images with e ≠ 0;
-    cause `collapsed` if gain/128 < 1e-7, else `fitted`
-    """
+    """The median norm of g_L over 128; the gain tells a collapsed reference from a fitted network."""
     medians = evidence.gradient_medians / PUBLISHED_BATCH
     gain = reference_gain(evidence)
     value = medians[-1].item()
     cause = "" if gain != gain else "collapsed" if gain / PUBLISHED_BATCH < FLOOR else "fitted"
-    told = f": {cause or 'no image has an error, so that nothing tells collapsed from fitted'}"
-    note = f"gain ‖g_L‖/‖e‖ {gain:.3g}" + (told if value < FLOOR else "")
+    note = f"gain ‖g_L‖/‖e‖ {gain:.3g}"
+    if value < FLOOR:
+        note += f": {cause or 'no image has an error, so collapsed cannot be told from fitted'}"
     return Measurement(value, per_layer=tuple(medians.tolist()), cause=cause, note=note)
 
 
 def reference_gain(evidence: Evidence) -> float:
-    """median of ‖g_L‖/‖e‖ over the samples with an error; NaN if there is none."""
+    """Median of ‖g_L‖/‖e‖ over the samples with an error; NaN if there is none."""
     wrong = evidence.error_norms > 0
     ratios = evidence.gradient_norms[-1][wrong] / evidence.error_norms[wrong]
     return ratios.median().item() if len(ratios) else float("nan")

@@ -1,4 +1,4 @@
-"""D1: does the residual stream keep its scale from block to block?"""
+"""D1, scale stability: the growth of the residual stream across each block."""
 
 from __future__ import annotations
 
@@ -14,22 +14,27 @@ if TYPE_CHECKING:
 @diagnostic(
     "D1",
     title="Scale stability",
-    limit=Limit(at=50.0, fires="above", because="backprop grows the stream 1-11x a block, exploded ones 694x and more"),
+    question="does the residual stream keep its scale from block to block?",
+    formula="The largest growth of the residual stream across any one block.\n\n"
+    "max over l of  m_{l+1}/m_l,   m_l = median over all images of ‖h_l‖",
+    limit=Limit(
+        at=50.0,
+        fires="above",
+        because="trained by backprop, blocks grow the stream by a factor of 1 to 11; exploded ones by 694 or more",
+    ),
     means="One block multiplies the scale of the residual stream. A local objective ⟨f(h), a⟩ rewards growth of ‖f‖, "
     "and a terminal LayerNorm hides the growth from the loss.",
-    does_not_mean="Growth alone is no failure: FA on a residual MLP grows 89x to 503x in a block, keeps a valid "
-    "reference and uses its depth. It fails a network only together with a collapsed reference (D2).",
-    do="Look at the growth per block. Add a penalty λ‖f(h)‖² to the blocks' local losses (λ = 1e-2 is a start), or "
-    "normalise the credit over the batch instead of per sample.",
+    does_not_mean="Growth alone is not a failure: FA on a residual MLP grows the stream by 89x to 503x in one block, "
+    "keeps a valid reference and uses its depth. D1 fails a network only together with a collapsed reference (D2).",
+    do="Look at the growth per block. Add a penalty λ‖f(h)‖² to the local losses of the blocks (start with λ = 1e-2), "
+    "or normalise the credit over the batch instead of per sample.",
+    column="growth",
 )
 def scale_stability(evidence: Evidence) -> Measurement | Missing:
-    """Largest growth of the residual stream across any one block.
-
-    max over l of  m_{l+1}/m_l,   m_l = median over all images of ‖h_l‖
-    """
+    """The largest ratio of consecutive median norms."""
     medians = evidence.hidden_medians
     if len(medians) < 2:
-        return Missing(Reason.NOT_APPLICABLE, "a stream without blocks has no growth")
+        return Missing(Reason.NOT_APPLICABLE, "the network has no blocks to grow across")
     growth = medians[1:] / medians[:-1]
     worst = int(growth.nan_to_num(nan=float("inf")).argmax())
     return Measurement(

@@ -1,7 +1,4 @@
-"""D1: how far does the residual stream leave the scale of layer 0?
-
-The earlier form of the question, of the profile `april`.
-"""
+"""D1:april, scale relative to layer 0: the form of D1 in protocol `april`."""
 
 from __future__ import annotations
 
@@ -18,17 +15,18 @@ if TYPE_CHECKING:
     "D1",
     variant="april",
     title="Scale relative to layer 0",
+    question="how far does the residual stream move from the scale of layer 0?",
+    formula="The largest scale of any state relative to the embedding's.\n\n"
+    "max over l of  m_l/m_0,   m_l = median over all images of ‖h_l‖",
     limit=Limit(at=50.0, fires="above", because="the published limit of the earlier protocol"),
     means="Some state is far larger than the embedding's.",
-    does_not_mean="It false-fires on healthy vision transformers, whose class token starts tiny. It is kept for parity "
-    "with old reports.",
-    do="Use the per-block form: protocol `three` or `four`.",
+    does_not_mean="It fires on healthy vision transformers, whose class token starts tiny. It is kept so that old "
+    "reports can be compared.",
+    do="Use the form per block: protocol `three` or `four`.",
+    column="‖h‖/‖h_0‖",
 )
 def scale_relative_to_the_embedding(evidence: Evidence) -> Measurement:
-    """Largest scale of any state relative to the embedding's.
-
-    max over l of  m_l/m_0,   m_l = median over all images of ‖h_l‖
-    """
+    """The largest ratio of a median norm to that of layer 0."""
     medians = evidence.hidden_medians
     ratios = medians / medians[0]
     return Measurement(ratios.max().item(), per_layer=tuple(ratios.tolist()))

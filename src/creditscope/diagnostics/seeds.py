@@ -1,4 +1,4 @@
-"""Findings of several seeds as one."""
+"""Findings of several seeds joined into one."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from statistics import median
 from creditscope.verdict import Finding, Measurement, Status
 
 
-def over_seeds(found: Sequence[Finding | None]) -> Finding:
-    """One finding for all seeds: what every seed says, else undecided; the number is the median over seeds."""
-    present = [finding for finding in found if finding is not None]
+def over_seeds(per_seed: Sequence[Finding | None]) -> Finding:
+    """One finding for all seeds: the status that every seed has, else undecided; its value is the median over seeds."""
+    present = [finding for finding in per_seed if finding is not None]
     first = present[0]
     answers = {(finding.status, finding.cause if finding.status is Status.FIRES else "") for finding in present}
-    agreed = len(answers) == 1 and len(present) == len(found)
+    agreed = len(answers) == 1 and len(present) == len(per_seed)
     status, reason = (first.status, first.reason) if agreed else (Status.UNDECIDED, None)
     measured = [finding.measurement for finding in present if finding.measurement is not None]
     fires = sum(finding.status is Status.FIRES for finding in present)
-    note = f"fires on {fires} of {len(found)} seeds"
+    note = f"fires on {fires} of {len(per_seed)} seeds"
     if not measured:
         return replace(first, status=status, reason=reason, measurement=None, note=first.note or note)
     layers = [measurement.per_layer for measurement in measured]
@@ -33,5 +33,5 @@ def over_seeds(found: Sequence[Finding | None]) -> Finding:
 
 
 def _median(values: Sequence[float]) -> float:
-    """NaN if any value is: a middle among numbers that are none would depend on their order."""
+    """The median; NaN if any value is NaN, since the result would then depend on their order."""
     return math.nan if any(math.isnan(value) for value in values) else median(values)

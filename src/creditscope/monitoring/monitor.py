@@ -22,12 +22,13 @@ from creditscope.evidence.alignment import AlignmentLedger
 from creditscope.evidence.ledger import Ledger
 from creditscope.evidence.records import Evidence
 from creditscope.probes.source import CreditFunction, checked_signals, credit_source
+from creditscope.protocols import judge, protocol_named
 from creditscope.records.report import Report
 from creditscope.stream.isolation import own_gradients, preserved_rng, undisturbed
 from creditscope.stream.reference_model import own_credit, referenced
 from creditscope.stream.states import Read
 from creditscope.stream.trace import LossFunction, Trace, cross_entropy
-from creditscope.verdict import Finding, Status, judge, profile
+from creditscope.verdict import Finding, Status
 
 Alarm = Callable[[Finding, int], object]
 
@@ -111,7 +112,7 @@ class Monitor:
             return None
         row = self._measured(epoch)
         self.history.append(row)
-        self.should_stop |= judge(profile("three"), row.findings).outcome == "fail"
+        self.should_stop |= judge(protocol_named("three"), row.findings).outcome == "fail"
         if self._writer is not None:
             for name, value in row.scalars().items():
                 self._writer.add_scalar(f"creditscope/{name}", value, epoch)
@@ -152,7 +153,7 @@ class Monitor:
         hidden, gradient = (
             tuple(norms.median(dim=1).values.tolist()) for norms in (evidence.hidden_norms, evidence.gradient_norms)
         )
-        findings = examine_all(evidence, profile("three").variants, self._options["thresholds"])
+        findings = examine_all(evidence, protocol_named("three").variants, self._options["thresholds"])
         return Row(epoch, accuracy, hidden, gradient, findings, gamma)
 
     def _repr_html_(self) -> str:

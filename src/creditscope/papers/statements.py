@@ -11,16 +11,19 @@ from creditscope.papers.experiments.decision_utility import seed_by_seed
 from creditscope.papers.experiments.main_audit import METHODS
 from creditscope.papers.profiles import carried, carried_by_layer_zero, early, lengths, mean_size, valid_row
 from creditscope.papers.quantities import FIRST_D1, FIRST_D2, NULL_MEAN, NULL_STD
+from creditscope.protocols import protocol_named
 from creditscope.statistics.intervals import LEVEL
 from creditscope.study.tables import AuditRow, SeedRow
-from creditscope.verdict import Status, profile
+from creditscope.verdict import Status
 
 SEEDS = 3
 SMALL = 0.05  # |Γ| of layers that carry no alignment
 DRAWS = 20  # of fresh feedback, behind the mean and the spread of a null
 DFA: Where = {"method": "dfa", "method.index": "output"}
 HEARD = ("output", "input")  # the state whose credit a block of DFA hears; the published one hears the input
-DEGENERATE_AND_UNUSED = {mode.name for mode in profile("three").modes if "D0" not in mode.requires}  # D1 + D2, D3
+DEGENERATE_AND_UNUSED = {
+    mode.name for mode in protocol_named("three").modes if "D0" not in mode.requires
+}  # D1 + D2, D3
 
 
 def _seeds(book: Book, study: str, where: Where) -> Sequence[SeedRow]:

@@ -12,8 +12,9 @@ from creditscope.errors import InvalidInput
 from creditscope.partial.fields import checked_roles, number, share
 from creditscope.partial.logs import Log, LogRow, parse_log, with_embedding
 from creditscope.partial.readings import Coverage, Reading, depth, drift, finite, reference, scale
+from creditscope.protocols import judge, protocol_named
 from creditscope.records.record import Record
-from creditscope.verdict import Status, Verdict, judge, profile
+from creditscope.verdict import Status, Verdict
 
 Shares = float | Sequence[float] | None
 
@@ -120,7 +121,7 @@ def _seed(log: Log, baseline: float | None, h0: float | None, known: _Known) -> 
     readings = {code: _history(log.rows, read) for code, read in by_row.items()}
     control = None if baseline is None else (baseline,)
     readings |= {"D3": depth((log.accuracy,), control, known.test_images), "D4": drift()}
-    verdict = judge(profile(known.protocol), {code: reading.finding for code, reading in readings.items()})
+    verdict = judge(protocol_named(known.protocol), {code: reading.finding for code, reading in readings.items()})
     begun = readings["D0"]
     if begun.first and begun.finding.status is not Status.FIRES:
         said = f"{log.name}: {begun.first} holds a norm that is not finite, though the last row does not."
@@ -150,7 +151,7 @@ def _together(seeds: tuple[SeedAudit, ...], baseline: Shares, known: _Known) -> 
     readings = {code: _over_seeds([seed.readings[code] for seed in seeds]) for code in seeds[0].readings}
     controls = _listed(baseline)
     readings["D3"] = depth(tuple(seed.accuracy for seed in seeds), controls or None, known.test_images)
-    verdict = judge(profile(known.protocol), {code: reading.finding for code, reading in readings.items()})
+    verdict = judge(protocol_named(known.protocol), {code: reading.finding for code, reading in readings.items()})
     warnings = dict.fromkeys(warning for seed in seeds for warning in seed.verdict.warnings)
     return readings, replace(verdict, warnings=tuple(warnings))
 
@@ -183,7 +184,7 @@ def _over_seeds(found: Sequence[Reading]) -> Reading:
 
 
 def _check(protocol: str, counts: Mapping[str, int | None]) -> None:
-    if variants := profile(protocol).variants:
+    if variants := protocol_named(protocol).variants:
         raise InvalidInput(
             f"The protocol {protocol!r} measures {', '.join(variants)} in another form.\n"
             "The bound from a log is not one of it. Use three or four, or audit the weights."

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from creditscope.partial.readings import Coverage, Reading
+from creditscope.protocols import PROTOCOLS
 from creditscope.report.numbers import accuracy, distance, interval, limit, value
 from creditscope.report.text import NARROWEST, OUTCOME_STYLES, STYLES, Paint
-from creditscope.verdict import PROFILES, Status
+from creditscope.verdict import Status
 
 if TYPE_CHECKING:
     from creditscope.partial.auditing import PartialAudit, SeedAudit
@@ -172,7 +173,7 @@ def _diagnostic(audit: PartialAudit, code: str, width: int, paint: Paint) -> Ite
     )
     yield line
     ahead = distance(reading.finding) if reading.state is Coverage.EXACT else ""
-    advisory = "" if code in PROFILES[audit.protocol].codes else "advisory"
+    advisory = "" if code in PROTOCOLS[audit.protocol].codes else "advisory"
     notes = (ahead, interval(reading.finding), reading.finding.note, _first(audit.seeds, code), advisory)
     for note in _wrapped("; ".join(note for note in notes if note), width - 4):
         yield f"    {paint(note, 'dim')}"

@@ -5,6 +5,7 @@ Version 1 kept some facts in sentences only, and this module is the only one tha
 guards        "passed: how" was one text; now it is a status and a text
 reason        a skipped diagnostic had a note only
 variant       the form of a diagnostic was known by its title
+column        the heading of its numbers per layer was known to the pages only
 calibrated    a limit set by the user named the calibrated one in its explanation
 per_seed      D3's values per seed were kept under `per_layer`
 axis          D1's numbers per block were told from numbers per state by their count
@@ -26,6 +27,7 @@ EVERY_DEEP_LAYER = "exact by construction at every deep layer"  # Γ
 SOME_LAYERS = re.compile(r"without layer ([\d, ]+), exact by construction")  # Γ
 OWN_LIMIT = re.compile(r"set by the user; the calibrated limit is (\S+)")
 VARIANTS = {"Scale relative to layer 0": "april", "Hidden backprop, where float64 is impossible": "single"}
+COLUMNS = {"D1": "growth", "D2": "‖g‖/128", "D4": "drift", "D6": "z of Γ", "D7": "", "D9": ""}  # others: the code
 REASONS = {  # how the note of a skipped diagnostic begins; any other one says what failed
     "no credit was given": Reason.NO_CREDIT,
     "no frozen-blocks control was given": Reason.NO_CONTROL,
@@ -68,7 +70,8 @@ def _finding(code: str, finding: Any) -> Any:
     if not isinstance(finding, dict):
         return finding
     note, variant = str(finding.get("note")), VARIANTS.get(str(finding.get("title")), "")
-    changes: dict[str, Any] = {"variant": variant, "limit": _limit(finding.get("limit"))}
+    column = "‖h‖/‖h_0‖" if code == "D1" and variant else COLUMNS.get(code, code)
+    changes: dict[str, Any] = {"variant": variant, "column": column, "limit": _limit(finding.get("limit"))}
     if finding.get("status") == "skipped":
         known = (reason for start, reason in REASONS.items() if note.startswith(start))
         changes["reason"] = next(known, Reason.NOT_POSSIBLE).value

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from creditscope.protocols import PROTOCOLS
 from creditscope.records.report import Report
 from creditscope.report.numbers import accuracy, limit, number, value
 from creditscope.report.reading import judged
-from creditscope.verdict import PROFILES, Finding, Status
+from creditscope.verdict import Finding, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def _reasons(report: Report) -> list[str]:
 
 def shown_by(report: Report) -> list[Finding]:
     """The findings that make up the failure modes of the verdict."""
-    modes = PROFILES[report.protocol].modes if report.protocol in PROFILES else ()
+    modes = PROTOCOLS[report.protocol].modes if report.protocol in PROTOCOLS else ()
     codes = {code for mode in modes if mode.name in report.verdict.shown for code in mode.requires}
     return [finding for code, finding in report.findings.items() if code in codes]
 

@@ -9,15 +9,11 @@ from dataclasses import dataclass
 from creditscope.records.report import Report
 from creditscope.verdict import Limit, Measurement, Status, reference_collapsed
 
-# Known columns in their order, with their headings. Other numbers per layer follow under their own names.
+# Headings of the known measures; other numbers per layer follow under their own names.
 HEADINGS = {
     "hidden_norm": "‖h‖",
-    "D1": "growth",
-    "D2": "‖g‖/128",
-    "D4": "drift",
     "gamma": "Γ",
     "gamma_clamped": "Γ clamped",
-    "D6": "z of Γ",
     "rho": "ρ",
     "rho_absolute": "ρ absolute",
     "nudge": "nudge",
@@ -25,8 +21,8 @@ HEADINGS = {
     "rho_absolute_bp": "ρ abs. of BP",
     "weight_drift": "drift of W",
 }
-# D2 shows the gradient norm; D6 speaks of the nulls, D7 and D9 name their worst layer.
-ELSEWHERE = ("gradient_norm", "gamma_null", "gamma_null_std", "gamma_random", "D7", "D9")
+FIRST = ("hidden_norm", "D1", "D2", "D4", "gamma", "gamma_clamped", "D6")  # columns that lead, in this order
+ELSEWHERE = ("gradient_norm", "gamma_null", "gamma_null_std", "gamma_random")  # shown by D2 and D6
 GATED = ("gamma", "gamma_clamped", "gamma_clamped_mean", "D6")  # cosines with the reference gradient
 
 
@@ -45,15 +41,15 @@ def columns(report: Report) -> list[Column]:
     """Every finding and measure with one number per state (L+1) or per block (L)."""
     states = report.subject.depth + 1
     found = []
-    for key, measurement, bound in _layered(report):
+    for key, heading, measurement, bound in _layered(report):
         cells: tuple[float | None, ...] = measurement.per_layer
         if measurement.axis == "block":
             cells = (None, *cells)
         if len(cells) != states or not measurement.per_layer:
             continue
         past = tuple(bound is not None and cell is not None and bound.past(cell) for cell in cells)
-        found.append(Column(key, _heading(report, key), cells, past, collapsed(report) and key in GATED))
-    order = list(HEADINGS)
+        found.append(Column(key, heading, cells, past, collapsed(report) and key in GATED))
+    order = [*FIRST, *(key for key in HEADINGS if key not in FIRST)]
     return sorted(found, key=lambda column: order.index(column.key) if column.key in order else len(order))
 
 
@@ -77,16 +73,11 @@ def scale_bars(report: Report, room: int) -> list[str]:
     return ["" if math.isnan(decade) else "▪" * (1 + round((decade - lowest) * per_decade)) for decade in decades]
 
 
-def _layered(report: Report) -> Iterator[tuple[str, Measurement, Limit | None]]:
+def _layered(report: Report) -> Iterator[tuple[str, str, Measurement, Limit | None]]:
+    """Key, heading, numbers and the limit of a diagnostic that fires."""
     for key, measurement in report.measures.items():
         if key not in ELSEWHERE:
-            yield key, measurement, None
+            yield key, HEADINGS.get(key, key.replace("_", " ")), measurement, None
     for code, finding in report.findings.items():
-        if finding.measurement is not None and code not in ELSEWHERE:
-            yield code, finding.measurement, finding.limit if finding.status is Status.FIRES else None
-
-
-def _heading(report: Report, key: str) -> str:
-    if key == "D1" and report.findings[key].variant == "april":
-        return "‖h‖/‖h_0‖"  # the earlier form, relative to layer 0
-    return HEADINGS.get(key, key.replace("_", " "))
+        if finding.measurement is not None and finding.column:
+            yield code, finding.column, finding.measurement, finding.limit if finding.status is Status.FIRES else None

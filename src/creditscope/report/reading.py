@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from creditscope.protocols import PROTOCOLS
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.records.report import Report
-from creditscope.verdict import PROFILES, Finding, Reason, Status
+from creditscope.verdict import Finding, Reason, Status
 
 Item = tuple[str, str]  # a mark and its sentence
 
 
 def judged(report: Report) -> tuple[str, ...]:
     """The codes that can fail a network under the report's protocol."""
-    return PROFILES[report.protocol].codes if report.protocol in PROFILES else ()
+    return PROTOCOLS[report.protocol].codes if report.protocol in PROTOCOLS else ()
 
 
 def asked(report: Report) -> list[Finding]:

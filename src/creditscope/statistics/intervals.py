@@ -1,4 +1,4 @@
-"""How sure is an accuracy, or a difference between two?  Textbook intervals, from scipy, 95 % and two-sided."""
+"""95 % two-sided intervals of accuracies and of their differences."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def newcombe_interval(left: float, left_images: int, right: float, right_images:
 
 
 def _spread(values: Sequence[float]) -> float:
-    """Standard deviation (ddof 1); NaN if any value is not finite, for which `statistics.stdev` has no answer."""
+    """Standard deviation (ddof 1); NaN if any value is not finite, which `statistics.stdev` does not accept."""
     return stdev(values) if all(math.isfinite(value) for value in values) else math.nan
 
 

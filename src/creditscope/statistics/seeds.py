@@ -1,4 +1,4 @@
-"""What do several seeds say together?  Mean, spread, interval, and how many seeds would settle what is open."""
+"""Mean, spread and interval over seeds, and the number of seeds that would decide an open question."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_SEEDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Numbers over seeds: mean, standard deviation (ddof 1), 95 % t-interval; None where one seed cannot tell."""
+    """Numbers over seeds: mean, standard deviation (ddof 1), 95 % t-interval; None for a single seed."""
 
     values: tuple[float, ...]
     mean: float
@@ -24,7 +24,7 @@ class Spread:
 
 
 def spread(values: Sequence[float], images: int | None = None) -> Spread:
-    """The spread over seeds; of a single accuracy Wilson's interval over its test images."""
+    """The spread over seeds; a single accuracy gets Wilson's interval over its test images."""
     values = tuple(values)
     if len(values) >= 2:
         std = stdev(values) if all(math.isfinite(value) for value in values) else math.nan
@@ -43,9 +43,9 @@ def spread(values: Sequence[float], images: int | None = None) -> Spread:
 
 
 def seeds_to_settle(differences: Sequence[float], limit: float) -> int | None:
-    """The smallest number of seeds whose interval would leave the limit out, if mean and spread stay as they are.
+    """The smallest number of seeds whose interval would exclude the limit, at the same mean and spread.
 
-    min n with  t_{n-1} · s/√n < |mean - limit|;  None if not even a thousand would, or fewer than two are known.
+    min n with  t_{n-1} · s/√n < |mean - limit|;  None if a thousand would not do, or if fewer than two are known.
     """
     from scipy.special import stdtrit
 

@@ -11,13 +11,15 @@ from pydantic import Field
 from creditscope.diagnostics.depth import from_accuracies
 from creditscope.diagnostics.seeds import over_seeds
 from creditscope.errors import InvalidInput
+from creditscope.protocols import judge, protocol_named
 from creditscope.records.record import Record
 from creditscope.records.run import RunRecord, after_divergence
+from creditscope.registry import natural_key
 from creditscope.runs.spec import RunSpec
 from creditscope.statistics.seeds import Spread, seeds_to_settle, spread
 from creditscope.study.plan import Plan
 from creditscope.study.store import Store
-from creditscope.verdict import Finding, Status, Verdict, judge, profile
+from creditscope.verdict import Finding, Status, Verdict
 
 POINTS = 100.0
 Findings = dict[str, Finding]
@@ -58,7 +60,7 @@ def audit_table(
     runs: Plan, store: Store, *, protocol: str = "three", limits: Mapping[str, float] | None = None
 ) -> list[AuditRow]:
     """A row for every setting of a study, seeds together; `limits` puts other limits in the place of the own ones."""
-    if variants := profile(protocol).variants:
+    if variants := protocol_named(protocol).variants:
         raise InvalidInput(
             f"The protocol {protocol!r} measures {', '.join(variants)} in a form that records do not hold.\n"
             "The verdicts would rest on other numbers. Use three or four, or audit the weights."
@@ -118,8 +120,8 @@ class _Judging:
             accuracy=record.accuracy,
             control_key=twin if control is not None else "",
             control_accuracy=control,
-            findings=dict(sorted(findings.items())),
-            verdict=after_divergence(judge(profile(self.protocol), findings), record.diverged),
+            findings=_in_order(findings),
+            verdict=after_divergence(judge(protocol_named(self.protocol), findings), record.diverged),
         )
 
     def judged(self, row: AuditRow, paired: Sequence[SeedRow], images: int) -> AuditRow:
@@ -133,8 +135,8 @@ class _Judging:
         if depth.status is Status.UNDECIDED:
             differences = [POINTS * (a - b) for a, b in zip(trained, control, strict=True)]
             settle = seeds_to_settle(differences, depth.limit.at)
-        findings = dict(sorted({**together, "D3": depth}.items()))
-        verdict = judge(profile(self.protocol), findings)
+        findings = _in_order({**together, "D3": depth})
+        verdict = judge(protocol_named(self.protocol), findings)
         for seed in row.seeds:
             verdict = after_divergence(verdict, self.records[seed.key].diverged)
         return row.model_copy(update={"findings": findings, "verdict": verdict, "settle": settle})
@@ -150,6 +152,11 @@ class _Judging:
             return finding
         limit = finding.limit.moved(at)
         return replace(finding, limit=limit, status=limit.judge(finding.measurement))
+
+
+def _in_order(findings: Findings) -> Findings:
+    """The findings in the natural order of their codes."""
+    return {code: findings[code] for code in sorted(findings, key=natural_key)}
 
 
 def _above_best(row: AuditRow, rows: Iterable[AuditRow]) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from creditscope.registry import natural_key
 from creditscope.report.html.tables import ICONS, OUTCOMES, TONES, Cell, PageTable, verdict_cell
 from creditscope.report.layers import collapsed
 from creditscope.report.numbers import ABSENT, accuracy, number, value
@@ -21,7 +22,7 @@ def method_sheet(rows: Sequence[JudgedMethod], links: Mapping[str, str], judged:
 
     judged   the codes that can fail a network; any other one that fires is not shown as a failure
     """
-    codes = sorted({code for row in rows for code in row.findings})
+    codes = sorted({code for row in rows for code in row.findings}, key=natural_key)
     lines = []
     for row in rows:
         runs = [seed.key for seed in row.seeds]
@@ -36,7 +37,8 @@ def method_sheet(rows: Sequence[JudgedMethod], links: Mapping[str, str], judged:
 
 def run_sheet(views: Sequence[AuditView], links: Sequence[str]) -> PageTable:
     """One line per run; its name opens the page of the run."""
-    codes = sorted({code for shown in views if shown.report is not None for code in shown.report.findings})
+    reports = [shown.report for shown in views if shown.report is not None]
+    codes = sorted({code for report in reports for code in report.findings}, key=natural_key)
     lines = tuple((Cell(shown.label, link=link), *_run(shown, codes)) for shown, link in zip(views, links, strict=True))
     heads = ("run", "seed", "verdict", "accuracy", "frozen control", *codes, "Γ layer 0", "Γ deep", "key")
     caption = (
