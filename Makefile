@@ -110,7 +110,7 @@ types: install ## mypy --strict
 demo: install ## one minute: a decent accuracy, walked back by the audit
 	$(BIN)/creditscope demo
 
-reproduce: install ## every published experiment that is not done yet, laptop budget; hours the first time
+reproduce: install ## run or resume every experiment of the audited paper, laptop budget; hours the first time
 	$(BIN)/creditscope reproduce --records results/records
 
 pictures: install ## take the pictures of the README again, from the pages of the demonstration; needs chromium

@@ -10,10 +10,10 @@ import pytest
 from tests.papers.made import EXPLODED, run
 from tests.study.made import PretendEngine, failing
 
-from creditscope.papers import book, experiments
-from creditscope.papers.experiments import Experiment
+from creditscope.papers import installed
+from creditscope.papers.paper import Experiment, Paper, RunGroup
+from creditscope.papers.published import PublishedFigures
 from creditscope.papers.quantities import ACCURACY, GROWTH
-from creditscope.papers.sheet import lines
 from creditscope.study.declaration import Study
 from creditscope.study.engines import local as engine
 from creditscope.study.engines.job import Job, RunResult
@@ -59,24 +59,17 @@ class Workers:
 
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
-    """Two made experiments in the place of the published: one on data of the package, one on data that is not there."""
+    """A paper of two experiments: one on data of the package, one on data that cannot be fetched."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CREDITSCOPE_OFFLINE", "1")
     declared = {"far": "cifar100", "tiny": "mnist1d"}
     for name, data in declared.items():
         Path(f"{name}.toml").write_text(TINY.replace("{name}", name).replace("{data}", data))
-    monkeypatch.setattr(book, "study_file", lambda name: tmp_path / f"{name}.toml")
-
-    def table(name: str):
-        return lambda kept: [
-            line
-            for method in ("bp", "dfa")
-            for line in lines(kept, name, method, {"method": method}, (ACCURACY, GROWTH))
-        ]
-
-    made = {name: Experiment(name, number, "Is it so?", table(name)) for number, name in enumerate(declared)}
-    monkeypatch.setattr(experiments.experiments, "_entries", made)
-    monkeypatch.setattr(experiments.experiments, "_complete", True)
+    rows = tuple(RunGroup(method, {"method": method}, (ACCURACY, GROWTH)) for method in ("bp", "dfa"))
+    experiments = tuple(Experiment(name, "Is it so?", rows) for name in declared)
+    nothing = PublishedFigures(about="", settings={})
+    paper = Paper("little", "A Little Paper", "Nobody (2020)", tmp_path, nothing, experiments)
+    monkeypatch.setattr(installed, "installed_papers", lambda: {"little": paper})
     workers = Workers()
     monkeypatch.setattr(engine, "LocalEngine", workers)
     return workers
@@ -111,6 +104,14 @@ def test_a_table_without_any_run_says_where_records_are_looked_for(tiny, credits
     assert "No run of it has a record here." in creditscope("reproduce", "tiny", "--tables-only").out
     assert creditscope("reproduce", "tiny").code == 0
     assert "No run" not in creditscope("reproduce", "tiny", "--tables-only").out
+
+
+def test_the_paper_may_be_named_before_the_experiment(tiny, creditscope):
+    assert creditscope("reproduce", "little", "tiny").code == 0
+    named = {name: Path(name).read_bytes() for name in WRITTEN}
+    assert creditscope("reproduce", "tiny").code == 0
+    assert {name: Path(name).read_bytes() for name in WRITTEN} == named
+    assert len(tiny.jobs) == 6
 
 
 def test_one_experiment_can_be_listed(tiny, creditscope):
@@ -153,7 +154,7 @@ def test_a_deleted_record_that_is_run_again_gives_the_same_bits(tiny, creditscop
     before = {name: Path(name).read_bytes() for name in WRITTEN}
     deleted(next(iter(runs())))
     done = creditscope("reproduce", "tiny")
-    assert "The 12 numbers of the table before are the same, to the last bit." in done.out
+    assert "All 12 numbers are identical to the previous table, to the last bit." in done.out
     assert {name: Path(name).read_bytes() for name in WRITTEN} == before
 
 
@@ -172,7 +173,7 @@ def test_the_paper_budget_has_runs_and_tables_of_its_own(tiny, creditscope):
     assert creditscope("reproduce", "tiny").code == creditscope("reproduce", "tiny", "--budget", "paper").code == 0
     assert len(tiny.jobs) == 12
     assert "2 epochs" in Path("results/tables/tiny-paper.md").read_text(encoding="utf-8")
-    assert "1 epochs" in Path("results/tables/tiny.md").read_text(encoding="utf-8")
+    assert "1 epoch," in Path("results/tables/tiny.md").read_text(encoding="utf-8")
 
 
 def test_tables_only_runs_nothing(tiny, creditscope):
@@ -197,7 +198,7 @@ def test_the_list_shows_every_experiment_with_its_state(tiny, creditscope):
     assert (done.code, tiny.made) == (0, [])
     assert re.search(r"tiny .* 6/6 +done", done.out)
     assert re.search(r"far .* 0/6 +not run", done.out)
-    assert "6 of 12 runs are done" in done.out
+    assert "6 of 12 runs done" in done.out
 
 
 def test_data_that_cannot_be_had_is_named(tiny, creditscope, tmp_path):
@@ -251,8 +252,10 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tiny, creditscop
     [
         (("tinny",), "There is no experiment called 'tinny'. Did you mean 'tiny'?"),
         (("tinny", "--list"), "There is no experiment called 'tinny'"),
-        (("tiny", "--budget", "laptopp"), "There is no budget called 'laptopp'"),
-        (("tiny", "--results", "nowhere"), "--results nowhere is no folder"),
+        (("little", "tinny"), "There is no experiment called 'tinny'. Did you mean 'tiny'?"),
+        (("litle", "tiny"), "There is no paper called 'litle'. Did you mean 'little'?"),
+        (("tiny", "--budget", "laptopp"), "There is no budget called 'laptopp'. Did you mean 'laptop'?"),
+        (("tiny", "--results", "nowhere"), "--results nowhere is not a folder"),
         (("tiny", "--store", "tiny.toml/x"), "cannot be made: Not a directory"),
         (("tiny", "--workers", "0"), "--workers"),
     ],
@@ -273,7 +276,7 @@ def test_when_everything_is_run_a_table_that_cannot_be_compared_is_named_and_the
     path.write_text("mine")
     done = creditscope("reproduce", *options)
     assert (done.code, path.read_text()) == (1, "mine")
-    assert "The table of far was not written: results/tables/far.json is no table of a reproduction" in done.err
+    assert "The table of far was not written: results/tables/far.json is not a comparison table" in done.err
     assert all(Path(name).exists() for name in WRITTEN)
 
 
@@ -283,4 +286,4 @@ def test_a_file_that_is_no_table_is_not_written_over(tiny, creditscope):
     path.write_text("mine")
     done = creditscope("reproduce", "tiny")
     assert (done.code, path.read_text()) == (2, "mine")
-    assert "is no table of a reproduction" in done.err
+    assert "is not a comparison table" in done.err

@@ -1,17 +1,18 @@
-"""Records of the declared studies that nobody trained, and books that hold them."""
+"""An invented paper, and records of declared studies that nobody trained, in archives that hold them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from creditscope.diagnostics import diagnostics
-from creditscope.papers.book import Book
-from creditscope.papers.experiments import in_order
-from creditscope.papers.published import Figure
-from creditscope.papers.sheet import Line, Sheet
+from creditscope.papers.archive import RunArchive
+from creditscope.papers.claims import Answer, Case, Claim, decide
+from creditscope.papers.paper import Experiment, Paper, Reason, RunGroup, VerdictSection
+from creditscope.papers.published import PublishedFigure, PublishedFigures
+from creditscope.papers.quantities import ACCURACY, FIRST_D1, GROWTH, Flags, Quantity, at_epoch
+from creditscope.papers.tables import ComparisonRow, ComparisonTable, RunKeys, aggregate_row
 from creditscope.protocols import judge, protocol_named
 from creditscope.records.report import Provenance, Report, Subject
 from creditscope.records.run import Divergence, HistoryRow, RunRecord
@@ -23,7 +24,8 @@ from creditscope.verdict import Finding, Measurement
 HEALTHY = {"D0": 0.0, "D1": 1.5, "D2": 1e-3, "D4": 0.1}
 EXPLODED = {"D0": 0.0, "D1": 7e3, "D2": 1e-9, "D4": 0.1}
 ALIGNED = {"gamma_clamped_mean": Measurement(0.1)}
-Made = Callable[[RunSpec], RunRecord | None]
+Make = Callable[[RunSpec], RunRecord | None]
+PLANS: dict[str, dict[tuple[str, str], Plan]] = {}  # of every paper, expanded once
 
 
 class MadeStore(Store):
@@ -42,16 +44,15 @@ class MadeStore(Store):
         return self.made[key]
 
 
-@cache
-def planned(study: str, budget: str = "laptop") -> Plan:
-    return Book(Store("nowhere"), budget).plan(study)
+def planned(paper: Paper, study: str, budget: str = "laptop") -> Plan:
+    return RunArchive(paper, Store("nowhere"), budget, PLANS.setdefault(paper.name, {})).plan(study)
 
 
-def book(make: Made | None = None, *studies: str, budget: str = "laptop") -> Book:
-    """A book over the runs of these studies for which `make` gives a record."""
-    runs = {key: spec for study in studies for key, spec in planned(study, budget).items()}
+def archive(paper: Paper, make: Make | None = None, *studies: str, budget: str = "laptop") -> RunArchive:
+    """An archive of the runs of these studies for which `make` gives a record."""
+    runs = {key: spec for study in studies for key, spec in planned(paper, study, budget).items()}
     records = {key: made for key, spec in runs.items() if make is not None and (made := make(spec)) is not None}
-    return Book(MadeStore(records), budget, {one.name: planned(one.name, budget) for one in in_order()})
+    return RunArchive(paper, MadeStore(records), budget, PLANS.setdefault(paper.name, {}))
 
 
 def finding(code: str, value: float, cause: str = "") -> Finding:
@@ -111,15 +112,88 @@ def run(
     )
 
 
-def figure(**fields: Any) -> Figure:
-    return Figure(**fields)
+def figure(**fields: Any) -> PublishedFigure:
+    return PublishedFigure(**fields)
 
 
-def line(**fields: Any) -> Line:
-    usual = {"row": "dfa", "quantity": "accuracy", "heading": "accuracy", "kind": "share", "outcome": "not published"}
-    return Line(**{**usual, **fields})
+def row(**fields: Any) -> ComparisonRow:
+    usual = {"row": "dfa", "quantity": "accuracy", "heading": "accuracy", "kind": "share", "agreement": "not published"}
+    return ComparisonRow(**{**usual, **fields})
 
 
-def sheet(*lines: Line, **fields: Any) -> Sheet:
-    usual = {"experiment": "wide", "number": 2, "title": "A question?", "budget": "laptop", "ours": "5 epochs, seed 42"}
-    return Sheet(**{**usual, "theirs": "100 epochs, 3 seeds", "lines": lines, **fields})
+def table(*rows: ComparisonRow, **fields: Any) -> ComparisonTable:
+    usual = {"paper": "made", "experiment": "speed", "stem": "speed", "number": 2, "title": "A question?"}
+    usual |= {"budget": "laptop", "ours": "5 epochs, seed 42", "theirs": "100 epochs, 3 seeds"}
+    return ComparisonTable(**{**usual, "rows": rows, **fields})
+
+
+# --- the invented paper ---
+
+FLAGS = Flags("flags (x), (y)", {"D1": "(x)", "D3": "(y)"})
+GAP = Quantity("gap", "points between the methods", "points")
+FIRST_LOSS = at_epoch("loss", "loss", "size", 1, lambda row: row.loss)
+PUBLISHED = PublishedFigures.model_validate(
+    {
+        "about": "invented",
+        "settings": {"speed": {"epochs": 10, "seeds": "3 seeds", "note": "as stated"}, "size": {"epochs": 10}},
+        "figures": {
+            "speed": {
+                "bp": {"accuracy": {"mean": 0.6, "std": 0.01}, "flags": {"flags": []}},
+                "dfa": {"accuracy": {"mean": 0.3, "std": 0.01}, "flags": {"flags": ["(x)", "(y)"]}},
+                "both": {"gap": {"mean": 30}},
+            }
+        },
+    }
+)
+
+
+def speed(archive: RunArchive) -> Iterator[RunGroup | ComparisonRow]:
+    """Two groups as data, and a row aggregated over both."""
+    groups = [RunGroup(one, {"method": one, **index}, (ACCURACY, GROWTH), FLAGS) for one, index in METHODS.items()]
+    yield from groups
+    means = []
+    for group in groups:
+        records = archive.select("speed", group.where).records.values()
+        means.append(sum(record.accuracy for record in records) / len(records) if records else None)
+    gap = [100 * (means[0] - means[1])] if None not in means else []
+    keys = [key for group in groups for key in archive.select("speed", group.where).records]
+    yield aggregate_row(archive.figure("speed", "both", "gap"), "both", GAP, gap, RunKeys(keys))
+
+
+def bp_is_better(archive: RunArchive) -> Answer:
+    """BP's mean accuracy is above DFA's."""
+    best, other = (archive.select("speed", {"method": one, **index}) for one, index in METHODS.items())
+    if not best.records or not other.records:
+        return decide([], 1)
+    low = min(record.accuracy for record in best.records.values())
+    high = max(record.accuracy for record in other.records.values())
+    return decide([Case(f"{low:.2f} against {high:.2f}", low > high, (*best.records, *other.records))], 1)
+
+
+METHODS: dict[str, dict[str, str]] = {"bp": {}, "dfa": {"method.index": "output"}}
+BORROWED = RunGroup(
+    "bp", {"network": "resmlp", "method": "bp"}, (ACCURACY, FIRST_D1, FIRST_LOSS), beside=("speed", "bp")
+)
+CLAIM = Claim("BP is better than DFA", "speed", bp_is_better)
+MADE = Paper(
+    name="made",
+    title="An Invented Paper",
+    citation="Nobody, An Invented Paper (2020)",
+    studies=Path(__file__).parent / "studies",
+    published=PUBLISHED,
+    experiments=(
+        Experiment("speed", "Which learns faster?", speed),
+        Experiment("size", "Does size matter?", (BORROWED,)),
+    ),
+    claims=(CLAIM,),
+    findings=(CLAIM,),
+    reasons=(
+        Reason("Conditional.", quantities=("accuracy",), condition=lambda row: (row.difference or 0) > 0.2),
+        Reason("Only as published.", experiments=("speed",), rows=("bp",), budget="paper"),
+        Reason("First.", experiments=("speed",), rows=("bp", "both")),
+        Reason("Second.", rows=("bp",)),
+    ),
+    introduction="Words of the invented paper.",
+    verdicts=VerdictSection("speed", "Our verdicts", lambda spec: spec.method, lambda archive: ["A remark."]),
+    describe_runs=lambda specs: [f"{len({spec.method for spec in specs})} methods"],
+)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.papers.made import line, sheet
+from tests.papers.made import row, table
 
 from creditscope.errors import BadFile
-from creditscope.papers.changes import Change, Changes, changes, read_sheet, told
+from creditscope.papers.changes import Change, Changes, changes, changes_text, read_table
 from creditscope.statistics.intervals import t_interval
 
 KEYS = ("a" * 16, "b" * 16, "c" * 16)
@@ -16,8 +16,8 @@ VALUES = (0.300, 0.305, 0.310)
 
 
 def tables(before, now, kind="share", keys=KEYS):
-    old, new = (line(values=values, keys=keys[: len(values)], kind=kind) for values in (before, now))
-    return sheet(old), sheet(new)
+    old, new = (row(values=values, keys=keys[: len(values)], kind=kind) for values in (before, now))
+    return table(old), table(new)
 
 
 def moved(before, now, kind="share") -> Change:
@@ -28,13 +28,13 @@ def moved(before, now, kind="share") -> Change:
 
 
 def in_words(change: Change, same: int = 2) -> str:
-    return told(Changes(same, 0, (change,)))
+    return changes_text(Changes(same, 0, (change,)))
 
 
 def test_the_same_numbers_are_the_same_to_the_last_bit():
     found = changes(*tables(VALUES, VALUES))
     assert found == Changes(3, 0, ())
-    assert told(found) == "The 3 numbers of the table before are the same, to the last bit."
+    assert changes_text(found) == "All 3 numbers are identical to the previous table, to the last bit."
     assert moved(VALUES, (math.nextafter(0.3, 1), *VALUES[1:])).key == KEYS[0]
 
 
@@ -77,52 +77,59 @@ def test_without_an_interval_none_is_claimed(before, now, kind):
 def test_the_words_name_row_quantity_run_and_both_numbers():
     change = moved(VALUES, (0.301, *VALUES[1:]))
     assert in_words(change).splitlines() == [
-        "Not those of the table before: 1 of 3 numbers.",
+        "1 of 3 numbers differ from the previous table.",
         f"  dfa, accuracy, run {KEYS[0]}: 0.3 before, 0.301 now (inside the seeds' 95 % interval)",
     ]
 
 
 def test_a_move_that_six_digits_do_not_show_is_told_by_its_size():
     change = moved(VALUES, (VALUES[0] * (1 + 2e-15), *VALUES[1:]))
-    assert "now 2e-15 of it away, in the last digits" in in_words(change)
+    assert "relative change 2e-15 now" in in_words(change)
 
 
 def test_what_the_table_before_does_not_have_is_counted_as_new_and_never_as_the_same():
     before, now = tables(VALUES[:2], VALUES)
     assert changes(before, now) == Changes(2, 1, ())
-    assert told(changes(before, now)).endswith("are the same, to the last bit. Not in it: 1.")
-    assert changes(before, sheet(line(row="fa", values=VALUES, keys=KEYS))) == Changes(0, 3, ())
-    assert told(Changes(0, 3, ())) == ""
+    assert changes_text(changes(before, now)).endswith("to the last bit. 1 new.")
+    assert changes(before, table(row(row="fa", values=VALUES, keys=KEYS))) == Changes(0, 3, ())
+    assert changes_text(Changes(0, 3, ())) == ""
 
 
 def test_a_number_or_a_word_made_of_several_runs_is_compared_as_a_whole():
-    before, now = (sheet(line(values=(number,), keys=KEYS)) for number in (3.0, 2.0))
+    before, now = (table(row(values=(number,), keys=KEYS)) for number in (3.0, 2.0))
     (change,) = changes(before, now).moved
     assert (change.was, change.now, change.inside) == ("3.0", "2.0", None)
-    assert "of 3 runs: 3.0 before, 2.0 now" in in_words(change)
-    before, now = (sheet(line(texts=(word,), keys=KEYS)) for word in ("dfa", "nobody"))
+    assert "over 3 runs: 3.0 before, 2.0 now" in in_words(change)
+    before, now = (table(row(texts=(word,), keys=KEYS)) for word in ("dfa", "nobody"))
     assert changes(before, now).moved
-    other = sheet(line(texts=("dfa",), keys=KEYS[:2]))
+    other = table(row(texts=("dfa",), keys=KEYS[:2]))
     assert changes(before, other) == Changes(0, 1, ())  # of other runs
 
 
 def test_flags_are_compared_seed_by_seed():
-    """A frozen twin that learnt otherwise moves a flag, though no run of the method did."""
-    before, now = (sheet(line(texts=("(a) (d)", flags), keys=KEYS[:2])) for flags in ("(d)", "none"))
+    """A frozen control that learnt otherwise moves a flag, though no run of the method did."""
+    before, now = (table(row(texts=("(a) (d)", flags), keys=KEYS[:2])) for flags in ("(d)", "none"))
     (change,) = changes(before, now).moved
     assert (change.key, change.was, change.now) == (KEYS[1], "(d)", "none")
 
 
 def test_a_table_survives_its_file_and_anything_else_is_refused(tmp_path):
-    made = sheet(line(values=(0.3, math.nan, math.inf), keys=KEYS))
+    made = table(row(values=(0.3, math.nan, math.inf), keys=KEYS))
     path = tmp_path / "wide.json"
-    assert read_sheet(path) is None
+    assert read_table(path, "made") is None
     path.write_text(made.to_json(), encoding="utf-8")
-    assert read_sheet(path).to_json() == made.to_json()
-    for text in ("{}", "no JSON", made.to_json().replace('"schema_version": 1', '"schema_version": 2')):
+    assert read_table(path, "made").to_json() == made.to_json()
+    for text in ("{}", "no JSON", made.to_json().replace('"schema_version": 2', '"schema_version": 1')):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(BadFile, match="is no table of a reproduction"):
-            read_sheet(path)
+        with pytest.raises(BadFile, match="is not a comparison table"):
+            read_table(path, "made")
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(BadFile, match="cannot be read"):
-        read_sheet(path)
+        read_table(path, "made")
+
+
+def test_a_table_of_another_paper_is_not_overwritten(tmp_path):
+    path = tmp_path / "speed.json"
+    path.write_text(table(row()).to_json(), encoding="utf-8")
+    with pytest.raises(BadFile, match="is a table of the paper 'made', not of 'other'"):
+        read_table(path, "other")

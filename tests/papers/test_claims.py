@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from creditscope.papers.claims import Case, Standing, all_of, together
+from creditscope.papers.claims import Case, ClaimStatus, all_of, decide
 
 TRUE, FALSE, OPEN = (Case(str(holds), holds, (f"key {holds}",)) for holds in (True, False, None))
 
 
 @pytest.mark.parametrize(
-    ("cases", "standing"),
+    ("cases", "status"),
     [
         ([TRUE, TRUE], "holds"),
         ([TRUE, FALSE], "fails"),
@@ -21,20 +21,20 @@ TRUE, FALSE, OPEN = (Case(str(holds), holds, (f"key {holds}",)) for holds in (Tr
         ([], "undecided"),
     ],
 )
-def test_two_cases_are_wanted(cases, standing):
-    answer = together(cases, 2)
-    assert answer.standing == standing
-    assert all(case.said in answer.because for case in cases)
+def test_two_cases_are_wanted(cases, status):
+    answer = decide(cases, 2)
+    assert answer.status == status
+    assert all(case.text in answer.because for case in cases)
     assert answer.keys == tuple(dict.fromkeys(key for case in cases for key in case.keys))
 
 
 def test_without_any_case_nothing_holds_even_if_none_is_wanted():
-    assert together([], 0).standing is Standing.UNDECIDED
-    assert together([], 0).because == "no run yet (0 of 0 are there)"
+    assert decide([], 0).status is ClaimStatus.UNDECIDED
+    assert decide([], 0).because == "no run yet (0 of 0 cases available)"
 
 
 def test_what_is_missing_is_counted():
-    assert together([TRUE], 3).because == "True (1 of 3 are there)"
+    assert decide([TRUE], 3).because == "True (1 of 3 cases available)"
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from hypothesis import strategies as some
 from scipy import stats
 from tests.papers.made import figure
 
-from creditscope.papers.comparison import TOLERANCE, Outcome, compare, compare_flags, rounded, welch_of
+from creditscope.papers.comparison import TOLERANCE, Agreement, compare, compare_flags, rounded, welch_of
 
-AGREES, DIFFERS, UNDECIDED = Outcome.AGREES, Outcome.DIFFERS, Outcome.UNDECIDED
-NOT_PUBLISHED, NOT_RUN = Outcome.NOT_PUBLISHED, Outcome.NOT_RUN
+AGREES, DIFFERS, UNDECIDED = Agreement.AGREES, Agreement.DIFFERS, Agreement.UNDECIDED
+NOT_PUBLISHED, NOT_RUN = Agreement.NOT_PUBLISHED, Agreement.NOT_RUN
 shares = some.floats(0.05, 0.95)
 samples = some.lists(shares, min_size=2, max_size=6)
 
@@ -33,7 +33,7 @@ def test_welchs_t_is_scipys_from_mean_std_and_count(values, mean, std, seeds):
     )
     assert found.errors == pytest.approx(t, rel=1e-9, abs=1e-9)
     assume(abs(p - 0.05) > 1e-9)
-    assert (found.outcome is DIFFERS) == (p < 0.05)  # the degrees of freedom are Welch's too
+    assert (found.agreement is DIFFERS) == (p < 0.05)  # the degrees of freedom are Welch's too
 
 
 @given(samples, samples)
@@ -44,7 +44,7 @@ def test_welchs_t_is_scipys_from_the_values_of_both_sides(values, theirs):
     assert found.errors == pytest.approx(t, rel=1e-9, abs=1e-9)
     assert found.difference == pytest.approx(fmean(values) - fmean(theirs))
     assume(abs(p - 0.05) > 1e-9)
-    assert (found.outcome is DIFFERS) == (p < 0.05)
+    assert (found.agreement is DIFFERS) == (p < 0.05)
 
 
 @given(samples, shares)
@@ -57,7 +57,7 @@ def test_a_figure_without_a_spread_is_a_mean_of_draws_like_ours(values, mean):
     assume(abs(distance - half) > 1e-9)
     mean = float(f"{mean:.12f}")  # printed with so many digits that rounding does not matter
     found = compare(values, figure(mean=mean), "share")
-    assert (found.outcome is DIFFERS) == (distance > half)
+    assert (found.agreement is DIFFERS) == (distance > half)
     assert "no published spread" in found.note
 
 
@@ -66,20 +66,20 @@ def test_one_seed_of_ours_is_one_more_draw_of_the_published(value, mean, std, se
     half = stats.t.ppf(0.975, seeds - 1) * std * math.sqrt(1 + 1 / seeds)
     assume(abs(abs(value - mean) - half) > 1e-9)
     found = compare([value], figure(mean=mean, std=std, seeds=seeds), "share")
-    assert (found.outcome is DIFFERS) == (abs(value - mean) > half)
-    assert "one seed of ours" in found.note
+    assert (found.agreement is DIFFERS) == (abs(value - mean) > half)
+    assert "a single seed of ours" in found.note
 
 
 def test_a_prediction_interval_holds_one_more_draw_nineteen_times_in_twenty():
     draws = np.random.default_rng(0).normal(0.3, 0.01, size=(4000, 4))
     held = [
-        compare(list(row[:3]), figure(mean=float(row[3]), seeds=1), "share").outcome is not DIFFERS for row in draws
+        compare(list(row[:3]), figure(mean=float(row[3]), seeds=1), "share").agreement is not DIFFERS for row in draws
     ]
     assert np.mean(held) == pytest.approx(0.95, abs=0.012)
 
 
 @pytest.mark.parametrize(
-    ("kind", "ours", "theirs", "outcome"),
+    ("kind", "ours", "theirs", "agreement"),
     [
         ("share", 0.32, 0.305, AGREES),
         ("share", 0.33, 0.305, DIFFERS),
@@ -93,9 +93,9 @@ def test_a_prediction_interval_holds_one_more_draw_nineteen_times_in_twenty():
         ("count", 3.0, 2.0, DIFFERS),
     ],
 )
-def test_without_any_spread_the_tolerance_of_the_kind_decides(kind, ours, theirs, outcome):
+def test_without_any_spread_the_tolerance_of_the_kind_decides(kind, ours, theirs, agreement):
     found = compare([ours], figure(mean=theirs), kind)
-    assert found.outcome is outcome
+    assert found.agreement is agreement
     assert found.errors is None
     assert f"within {TOLERANCE[kind]:g}" in found.note or kind == "count"  # which must be the same
 
@@ -103,8 +103,8 @@ def test_without_any_spread_the_tolerance_of_the_kind_decides(kind, ours, theirs
 @pytest.mark.parametrize("theirs", [figure(mean=1.0), figure(values=(1.0, 1.0, 1.0)), figure(mean=1.0, std=0.0)])
 def test_a_spread_of_zero_divides_nothing(theirs):
     found = compare([1.0, 1.0, 1.0], theirs, "count")
-    assert (found.outcome, found.errors) == (AGREES, None)
-    assert compare([2.0, 2.0, 2.0], theirs, "count").outcome is DIFFERS
+    assert (found.agreement, found.errors) == (AGREES, None)
+    assert compare([2.0, 2.0, 2.0], theirs, "count").agreement is DIFFERS
 
 
 @given(some.floats(1e-9, 1e9), some.integers(1, 4))
@@ -113,8 +113,8 @@ def test_whatever_would_be_printed_the_same_agrees_however_little_it_spreads(val
     shown = float(f"{value:.{digits - 1}e}")
     assume(all(abs(value - end) > 1e-9 * value for end in rounded(shown)))
     values = [value * (1 - 1e-12), value * (1 + 1e-12)]
-    assert compare(values, figure(mean=shown), "scale").outcome is AGREES
-    assert compare(values, figure(mean=shown), "cosine").outcome is AGREES
+    assert compare(values, figure(mean=shown), "scale").agreement is AGREES
+    assert compare(values, figure(mean=shown), "cosine").agreement is AGREES
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_a_figure_stands_for_half_a_unit_of_its_last_digit(printed, ends):
 
 def test_beyond_the_printed_digits_the_spread_decides_again():
     assert compare([0.00760, 0.00761, 0.00762], figure(mean=0.008), "scale").note.endswith("to the printed digits")
-    assert compare([0.00740, 0.00741, 0.00742], figure(mean=0.008), "scale").outcome is DIFFERS
-    assert compare([2.4, 2.4, 2.4], figure(mean=2), "count").outcome is DIFFERS  # a count is not rounded
+    assert compare([0.00740, 0.00741, 0.00742], figure(mean=0.008), "scale").agreement is DIFFERS
+    assert compare([2.4, 2.4, 2.4], figure(mean=2), "count").agreement is DIFFERS  # a count is not rounded
 
 
 def test_scales_are_compared_as_logarithms():
@@ -153,7 +153,7 @@ def test_the_published_std_of_a_scale_is_not_one_of_logarithms_and_is_left_out()
 
 
 @pytest.mark.parametrize(
-    ("kind", "values", "outcome"),
+    ("kind", "values", "agreement"),
     [
         ("share", [0.605], AGREES),
         ("share", [0.581], AGREES),  # within 2 points of the nearest end
@@ -163,17 +163,17 @@ def test_the_published_std_of_a_scale_is_not_one_of_logarithms_and_is_left_out()
         ("share", [0.5, 0.501, 0.502], DIFFERS),
     ],
 )
-def test_of_a_range_the_nearest_point_counts(kind, values, outcome):
-    assert compare(values, figure(low=0.60, high=0.61), kind).outcome is outcome
+def test_of_a_range_the_nearest_point_counts(kind, values, agreement):
+    assert compare(values, figure(low=0.60, high=0.61), kind).agreement is agreement
 
 
 def test_inside_a_range_nothing_differs():
     found = compare([1e2, 1e6], figure(low=1e3, high=1e5), "scale")  # their geometric mean, not the other one
-    assert (found.outcome, found.difference, found.errors) == (AGREES, 0.0, 0.0)
+    assert (found.agreement, found.difference, found.errors) == (AGREES, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("values", "theirs", "outcome"),
+    ("values", "theirs", "agreement"),
     [
         ([0.0, 1e-9, 0.0], figure(low=0, high=4.2e-9), AGREES),
         ([0.0, 1e-3], figure(low=0, high=4.2e-9), DIFFERS),
@@ -182,35 +182,35 @@ def test_inside_a_range_nothing_differs():
         ([3e-8], figure(low=0, high=4.2e-9), DIFFERS),
     ],
 )
-def test_a_norm_of_zero_has_no_logarithm_and_lies_in_a_range_that_begins_at_zero(values, theirs, outcome):
-    assert compare(values, theirs, "scale").outcome is outcome
+def test_a_norm_of_zero_has_no_logarithm_and_lies_in_a_range_that_begins_at_zero(values, theirs, agreement):
+    assert compare(values, theirs, "scale").agreement is agreement
 
 
 @pytest.mark.parametrize("kind", ["share", "cosine", "scale", "count"])
 @pytest.mark.parametrize("theirs", [figure(mean=0.5), figure(values=(0.5, 0.6)), figure(never=True)])
 def test_what_is_not_a_number_never_agrees(kind, theirs):
     found = compare([0.5, math.nan, 0.5], theirs, kind)
-    assert (found.outcome, found.note) == (DIFFERS, "ours is undefined on 1 of 3 seeds")
+    assert (found.agreement, found.note) == (DIFFERS, "ours is undefined on 1 of 3 seeds")
     assert compare([math.nan], theirs, kind).note == "ours is undefined"
 
 
 def test_never_agrees_with_never_on_every_seed_only():
     never = figure(never=True)
     found = compare([math.inf] * 3, never, "epoch", 30)
-    assert (found.outcome, found.note) == (AGREES, "ours: not within 30 epochs")
-    assert compare([math.inf, math.inf, 30.0], never, "epoch", 30).outcome is DIFFERS
+    assert (found.agreement, found.note) == (AGREES, "ours: not within 30 epochs")
+    assert compare([math.inf, math.inf, 30.0], never, "epoch", 30).agreement is DIFFERS
 
 
 def test_never_within_fewer_epochs_than_theirs_is_no_agreement():
     never = figure(never=True)
-    found = compare([math.inf] * 3, never, "epoch", 30, over=100)
-    assert (found.outcome, found.note) == (UNDECIDED, "ours: not within 30 epochs, theirs: not within 100")
-    assert compare([math.inf] * 3, never, "epoch", 100, over=100).outcome is AGREES
-    assert compare([2.0], never, "epoch", 3, over=100).outcome is DIFFERS
+    found = compare([math.inf] * 3, never, "epoch", 30, published_epochs=100)
+    assert (found.agreement, found.note) == (UNDECIDED, "ours: not within 30 epochs, theirs: not within 100")
+    assert compare([math.inf] * 3, never, "epoch", 100, published_epochs=100).agreement is AGREES
+    assert compare([2.0], never, "epoch", 3, published_epochs=100).agreement is DIFFERS
 
 
 @pytest.mark.parametrize(
-    ("kind", "ours", "theirs", "outcome"),
+    ("kind", "ours", "theirs", "agreement"),
     [
         ("share", [0.10, 0.245], figure(mean=0.289, std=0.031), UNDECIDED),  # 11 points, 1.5 s.e.
         ("share", [0.395, 0.42, 0.37], figure(mean=0.401, std=0.009), AGREES),  # half a point
@@ -221,14 +221,14 @@ def test_never_within_fewer_epochs_than_theirs_is_no_agreement():
         ("epoch", [2.0, 9.0, 4.0], figure(values=(8, 11, 4)), UNDECIDED),
     ],
 )
-def test_what_the_spreads_do_not_tell_apart_agrees_only_within_the_tolerance(kind, ours, theirs, outcome):
+def test_what_the_spreads_do_not_tell_apart_agrees_only_within_the_tolerance(kind, ours, theirs, agreement):
     found = compare(ours, theirs, kind)
-    assert found.outcome is outcome
-    assert ("so few seeds tell apart" in found.note) == (outcome is UNDECIDED)
+    assert found.agreement is agreement
+    assert ("only differences above" in found.note) == (agreement is UNDECIDED)
 
 
 @pytest.mark.parametrize(
-    ("ours", "low", "high", "difference", "outcome"),
+    ("ours", "low", "high", "difference", "agreement"),
     [
         (0.51, 0.60, 0.61, -0.09, DIFFERS),
         (0.596, 0.60, 0.61, -0.004, AGREES),
@@ -237,25 +237,25 @@ def test_what_the_spreads_do_not_tell_apart_agrees_only_within_the_tolerance(kin
         (0.1, None, 0.0, 0.1, DIFFERS),
     ],
 )
-def test_the_difference_to_a_range_is_to_its_printed_end(ours, low, high, difference, outcome):
+def test_the_difference_to_a_range_is_to_its_printed_end(ours, low, high, difference, agreement):
     found = compare([ours], figure(low=low, high=high), "share")
     assert found.difference == pytest.approx(difference)
-    assert found.outcome is outcome
+    assert found.agreement is agreement
 
 
 def test_what_did_not_come_in_time_says_nothing_about_later_epochs():
     absent = [math.inf, 4.0, 3.0]
     found = compare(absent, figure(values=(4, 4, 3)), "epoch", 30)
-    assert (found.outcome, found.note) == (DIFFERS, "not within 30 epochs on 1 of 3 of our seeds")
-    assert compare(absent, figure(values=(18, 14, 35)), "epoch", 30).outcome is UNDECIDED
-    assert compare([math.inf], figure(mean=3), "epoch", 3).outcome is DIFFERS
-    assert compare([math.inf], figure(mean=3), "epoch", 2).outcome is UNDECIDED
+    assert (found.agreement, found.note) == (DIFFERS, "not within 30 epochs on 1 of 3 of our seeds")
+    assert compare(absent, figure(values=(18, 14, 35)), "epoch", 30).agreement is UNDECIDED
+    assert compare([math.inf], figure(mean=3), "epoch", 3).agreement is DIFFERS
+    assert compare([math.inf], figure(mean=3), "epoch", 2).agreement is UNDECIDED
 
 
 def test_a_number_of_any_size_without_a_spread_is_compared_in_decades():
-    assert compare([-4e-5], figure(mean=-5e-5), "size").outcome is AGREES
-    assert compare([-4e-2], figure(mean=-1e-3), "size").outcome is DIFFERS
-    assert compare([4e-5], figure(mean=-5e-5), "size").outcome is DIFFERS
+    assert compare([-4e-5], figure(mean=-5e-5), "size").agreement is AGREES
+    assert compare([-4e-2], figure(mean=-1e-3), "size").agreement is DIFFERS
+    assert compare([4e-5], figure(mean=-5e-5), "size").agreement is DIFFERS
 
 
 def test_a_spread_of_draws_has_the_error_of_a_sample_standard_deviation():
@@ -282,21 +282,21 @@ def test_welchs_interval_of_two_published_means_is_scipys():
 
 def test_an_infinite_norm_is_not_an_event_that_never_came():
     found = compare([math.inf], figure(mean=1e8), "scale")
-    assert (found.outcome, found.note) == (DIFFERS, "ours is infinite")
+    assert (found.agreement, found.note) == (DIFFERS, "ours is infinite")
 
 
 def test_nothing_of_ours_is_not_run_and_nothing_of_theirs_is_not_published():
-    assert compare([], figure(mean=1.0), "share").outcome is NOT_RUN
-    assert compare([], None, "share").outcome is NOT_RUN
-    assert compare([1.0], None, "share").outcome is NOT_PUBLISHED
-    assert compare([1.0], figure(), "share").outcome is NOT_PUBLISHED
+    assert compare([], figure(mean=1.0), "share").agreement is NOT_RUN
+    assert compare([], None, "share").agreement is NOT_RUN
+    assert compare([1.0], None, "share").agreement is NOT_PUBLISHED
+    assert compare([1.0], figure(), "share").agreement is NOT_PUBLISHED
 
 
 FAILED, SILENT = figure(flags=("(a)", "(b)", "(d)")), figure(flags=())
 
 
 @pytest.mark.parametrize(
-    ("found", "theirs", "unknown", "outcome", "note"),
+    ("found", "theirs", "unknown", "agreement", "note"),
     [
         ([("(a)", "(b)", "(d)")] * 3, FAILED, (), AGREES, "the same on 3 of 3 seeds"),
         ([("(a)", "(b)", "(d)"), ("(a)",)], FAILED, (), DIFFERS, "the same on 1 of 2 seeds"),
@@ -312,6 +312,6 @@ FAILED, SILENT = figure(flags=("(a)", "(b)", "(d)")), figure(flags=())
         ([()], figure(mean=1.0), (), NOT_PUBLISHED, ""),
     ],
 )
-def test_flags_agree_where_they_are_the_same_on_every_seed(found, theirs, unknown, outcome, note):
+def test_flags_agree_where_they_are_the_same_on_every_seed(found, theirs, unknown, agreement, note):
     compared = compare_flags(found, theirs, unknown)
-    assert (compared.outcome, compared.note) == (outcome, note)
+    assert (compared.agreement, compared.note) == (agreement, note)

@@ -2,60 +2,62 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.papers.made import planned, run
+from dataclasses import replace
 
-from creditscope.papers.book import Book
-from creditscope.papers.experiments import in_order
+import pytest
+from tests.papers.made import MADE, planned, run
+
+from creditscope.papers.archive import RunArchive
+from creditscope.papers.paper import Experiment
 from creditscope.papers.progress import listing
 from creditscope.study.store import Store
 
-EVERYTHING = {key: spec for one in in_order() for key, spec in planned(one.name).items()}
+SPEED, SIZE = planned(MADE, "speed"), planned(MADE, "size")
+EVERYTHING = {**SPEED, **SIZE}
 
 
 @pytest.fixture
-def store(tmp_path):
-    """All runs of fresh_feedback are done, each in two seconds."""
-    for key, spec in planned("fresh_feedback").items():
-        run(spec).to_json(tmp_path / "results" / f"{key}.json")
-    return Store(tmp_path / "runs", [tmp_path / "results"])
+def done(tmp_path):
+    """BP's runs of the study of speed are done, each in two seconds."""
+    for key, spec in SPEED.items():
+        if spec.method == "bp" and spec.control == "none":
+            run(spec).to_json(tmp_path / "results" / f"{key}.json")
+    return RunArchive(MADE, Store(tmp_path / "runs", [tmp_path / "results"]), "laptop")
 
 
 def rows(text: str) -> dict[str, str]:
-    names = [one.name for one in in_order()]
-    return {name: line for line in text.splitlines() for name in names if f" {name} " in line}
+    return {name: line for line in text.splitlines() for name in MADE.names if f" {name} " in line}
 
 
-def test_every_experiment_has_a_line_with_state_runs_and_time(store):
-    found = rows(listing(Book(store), 140, 2))
-    assert len(found) == 18
-    assert "3/3" in found["fresh_feedback"]
-    assert found["fresh_feedback"].rstrip().endswith("done")
-    assert "partly" in found["penalty"]  # which shares the penalised runs
-    assert "3/57" in found["penalty"]
-    assert "not run" in found["cifar100"]
+def test_every_experiment_has_a_line_with_runs_state_and_time(done):
+    text = listing(done, 140, 2)
+    assert "Budget laptop, 2 runs in parallel" in text
+    found = rows(text)
+    assert f"3/{len(SPEED)}" in found["speed"]
+    assert "partly" in found["speed"]
+    assert f"3/{len(SIZE)}" in found["size"]  # which shares these runs
+    one = replace(MADE, experiments=(Experiment("size", "?", ()),))
+    assert "not run" in listing(RunArchive(one, Store("nowhere"), "paper"), 140, 2)
 
 
-def test_one_experiment_is_listed_alone(store):
-    shown = listing(Book(store), 140, 2, ["fresh_feedback"])
-    assert list(rows(shown)) == ["fresh_feedback"]
-    assert "3 of 3 runs are done" in shown
+def test_one_experiment_is_listed_alone(done):
+    assert list(rows(listing(done, 140, 2, ["size"]))) == ["size"]
 
 
-def test_a_run_that_experiments_share_counts_once(store):
-    shown = listing(Book(store), 140, 2)
-    assert f"3 of {len(EVERYTHING)} runs are done" in shown
-    assert sum(len(planned(one.name)) for one in in_order()) > len(EVERYTHING)
+def test_a_run_that_experiments_share_counts_once(done):
+    assert f"3 of {len(EVERYTHING)} runs done" in listing(done, 140, 2)
+    assert len(SPEED) + len(SIZE) > len(EVERYTHING)
 
 
-def test_time_goes_by_what_finished_runs_took_and_halves_with_two_workers(store):
-    per_epoch = 2.0 / 30
-    left = sum(spec.epochs for key, spec in planned("cifar100").items()) * per_epoch
-    assert f"{left:.0f} s" in rows(listing(Book(store), 140, 1))["cifar100"]
-    assert f"{left / 2:.0f} s" in rows(listing(Book(store), 140, 2))["cifar100"]
+def test_time_is_estimated_from_finished_runs_and_halves_with_two_workers(done):
+    per_epoch = 2.0 / 5
+    missing = [spec for key, spec in SPEED.items() if done.record(key) is None]
+    left = sum(spec.epochs for spec in missing) * per_epoch
+    assert f"{left:.0f} s" in rows(listing(done, 140, 1))["speed"]
+    assert f"{left / 2:.0f} s" in rows(listing(done, 140, 2))["speed"]
 
 
 def test_where_nothing_has_finished_no_time_is_claimed(tmp_path):
-    shown = listing(Book(Store(tmp_path)), 140, None)
-    assert "unknown: nothing has finished" in shown
-    assert f"0 of {len(EVERYTHING)} runs are done" in shown
+    text = listing(RunArchive(MADE, Store(tmp_path), "laptop"), 140, None)
+    assert "unknown: no run has finished" in text
+    assert f"0 of {len(EVERYTHING)} runs done" in text

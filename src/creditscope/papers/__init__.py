@@ -1,1 +1,1 @@
-"""Does the published audit hold when somebody else writes the code?  Seventeen experiments, ours beside theirs."""
+"""The engine that sets published figures beside our own runs; a paper declares itself as a `Paper` record."""

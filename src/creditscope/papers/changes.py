@@ -1,4 +1,4 @@
-"""Are the numbers those of last time?  A table against the one that was written before, run by run."""
+"""Changes between a table and the one that was written before, run by run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from creditscope.errors import BadFile
 from creditscope.files import read_text
-from creditscope.papers.sheet import Line, Sheet
+from creditscope.papers.tables import ComparisonRow, ComparisonTable
 from creditscope.statistics.intervals import t_interval
 
 Number = float | str
@@ -19,9 +19,9 @@ Number = float | str
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A number of a run that is not what it was; `inside` says whether the seeds' 95 % interval holds it.
+    """A number of a run that changed; `inside` says whether the 95 % interval of the earlier seeds holds it.
 
-    key   of the run, or of all runs where they give one number together; words count as numbers
+    key   of the run, or of all runs that give the number together; texts count as numbers
     """
 
     row: str
@@ -34,92 +34,98 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Numbers that are the same to the last bit, numbers that were not there before, and those that moved."""
+    """How many numbers are identical to the last bit, how many are new, and the ones that changed."""
 
     same: int
     new: int
     moved: tuple[Change, ...]
 
 
-def read_sheet(path: Path) -> Sheet | None:
-    """A table that was written before; None if there is none."""
+def read_table(path: Path, paper: str) -> ComparisonTable | None:
+    """A table of this paper that was written before; None if there is none."""
     if not path.exists():
         return None
     text = read_text(path, "The table")
     try:
-        return Sheet.model_validate_json(text)
+        table = ComparisonTable.model_validate_json(text)
     except ValidationError as error:
         raise BadFile(
-            f"{path} is no table of a reproduction: {error}\nThe numbers could not be compared. Remove it."
+            f"{path} is not a comparison table: {error}\nIts numbers cannot be compared with the new ones. Remove it."
         ) from error
+    if table.paper != paper:
+        raise BadFile(
+            f"{path} is a table of the paper {table.paper!r}, not of {paper!r}.\n"
+            "It would be overwritten by another experiment. Choose another folder with --out."
+        )
+    return table
 
 
-def changes(before: Sheet, now: Sheet) -> Changes:
+def changes(before: ComparisonTable, now: ComparisonTable) -> Changes:
     """Every number of a table against the same number of the same runs in the one before."""
-    known = {(line.row, line.quantity): line for line in before.lines}
+    known = {(row.row, row.quantity): row for row in before.rows}
     same, new, moved = 0, 0, []
-    for line in now.lines:
-        old = known.get((line.row, line.quantity))
+    for row in now.rows:
+        old = known.get((row.row, row.quantity))
         earlier = {} if old is None else numbers(old)
-        for key, value in numbers(line).items():
+        for key, value in numbers(row).items():
             if old is None or key not in earlier:
                 new += 1
             elif json.dumps(earlier[key]) == json.dumps(value):
                 same += 1
             else:
-                moved.append(Change(line.row, line.heading, key, earlier[key], value, _inside(value, old)))
+                moved.append(Change(row.row, row.heading, key, earlier[key], value, _inside(value, old)))
     return Changes(same, new, tuple(moved))
 
 
-def numbers(line: Line) -> dict[str, Number]:
-    """The numbers or words of a line by the key of their run; by all keys where the runs give them together."""
-    for found in (line.values, line.texts):
-        if len(found) == len(line.keys):
-            return dict(zip(line.keys, found, strict=True))
-    told = ", ".join((*map(repr, line.values), *line.texts))
-    return {" ".join((*line.keys, *line.twins)): told} if told else {}
+def numbers(row: ComparisonRow) -> dict[str, Number]:
+    """The numbers or texts of a row by the key of their run; by all keys where the runs give one together."""
+    for entries in (row.values, row.texts):
+        if len(entries) == len(row.keys):
+            return dict(zip(row.keys, entries, strict=True))
+    together = ", ".join((*map(repr, row.values), *row.texts))
+    return {" ".join((*row.keys, *row.controls)): together} if together else {}
 
 
-def _inside(value: Number, old: Line) -> bool | None:
-    """Whether the 95 % t-interval of the seeds before holds a value, scales as logarithms; None without one."""
+def _inside(value: Number, old: ComparisonRow) -> bool | None:
+    """Whether the 95 % t-interval of the earlier seeds holds a value, scales as logarithms; None without one."""
     if isinstance(value, str) or len(old.values) < 2 or not all(map(math.isfinite, (value, *old.values))):
         return None
-    found = [value, *old.values]
+    points = [value, *old.values]
     if old.kind == "scale":
-        if min(found) <= 0:
+        if min(points) <= 0:
             return None
-        found = [math.log(number) for number in found]
-    low, high = t_interval(found[1:])
-    return low <= found[0] <= high
+        points = [math.log(point) for point in points]
+    low, high = t_interval(points[1:])
+    return low <= points[0] <= high
 
 
-def told(found: Changes) -> str:
-    """In words, one line for every number that moved; nothing if there was nothing before."""
+def changes_text(found: Changes) -> str:
+    """The changes in words, one line for every number that moved; empty if there was nothing to compare."""
     count = found.same + len(found.moved)
     if not count:
         return ""
-    beside = f" Not in it: {found.new:,}." if found.new else ""
+    new = f" {found.new:,} new." if found.new else ""
     if not found.moved:
-        return f"The {count:,} numbers of the table before are the same, to the last bit.{beside}"
+        return f"All {count:,} numbers are identical to the previous table, to the last bit.{new}"
     words = {True: "inside the seeds' 95 % interval", False: "OUTSIDE the seeds' 95 % interval"}
     lines = [
-        f"  {change.row}, {change.heading}, {_run(change.key)}: {_shown(change.was)} before, {_by(change)}"
+        f"  {change.row}, {change.heading}, {_run(change.key)}: {_digits(change.was)} before, {_size(change)}"
         f" ({'no interval over seeds' if change.inside is None else words[change.inside]})"
         for change in found.moved
     ]
-    return "\n".join((f"Not those of the table before: {len(found.moved)} of {count:,} numbers.{beside}", *lines))
+    return "\n".join((f"{len(found.moved)} of {count:,} numbers differ from the previous table.{new}", *lines))
 
 
 def _run(key: str) -> str:
-    return f"run {key}" if " " not in key else f"of {len(key.split())} runs"
+    return f"run {key}" if " " not in key else f"over {len(key.split())} runs"
 
 
-def _shown(number: Number) -> str:
+def _digits(number: Number) -> str:
     return number if isinstance(number, str) else f"{number:.6g}"
 
 
-def _by(change: Change) -> str:
-    """The number now; where six digits do not show the move, how large it is."""
-    if isinstance(change.was, str) or isinstance(change.now, str) or _shown(change.was) != _shown(change.now):
-        return f"{_shown(change.now)} now"
-    return f"now {abs(change.now / change.was - 1):.0e} of it away, in the last digits"
+def _size(change: Change) -> str:
+    """The new number; where six digits do not show the change, its relative size."""
+    if isinstance(change.was, str) or isinstance(change.now, str) or _digits(change.was) != _digits(change.now):
+        return f"{_digits(change.now)} now"
+    return f"relative change {abs(change.now / change.was - 1):.0e} now"

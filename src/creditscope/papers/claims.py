@@ -1,4 +1,4 @@
-"""What is a qualitative claim?  A sentence that records answer: it holds, it fails, or it is undecided."""
+"""Claims: sentences that hold, fail or stay undecided, as computed from records."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from creditscope.papers.book import Book
+from creditscope.papers.archive import RunArchive
 
 
-class Standing(StrEnum):
-    """What the records say of a claim."""
+class ClaimStatus(StrEnum):
+    """The answer of the records to a claim."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -19,44 +19,44 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is said, why, and the runs behind it."""
+    """The status of a claim, the evidence in words, and the runs behind it."""
 
-    standing: Standing
+    status: ClaimStatus
     because: str
     keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run, or one group of runs, held against a claim; `holds` is None where it cannot tell."""
+    """One run, or one group of runs, tested against a claim; `holds` is None if it cannot decide."""
 
-    said: str
+    text: str
     holds: bool | None
     keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sentence, the experiment whose runs answer it, and how."""
+    """A sentence, the experiment whose runs answer it, and the function that does."""
 
     statement: str
     experiment: str
-    ask: Callable[[Book], Answer]
+    ask: Callable[[RunArchive], Answer]
 
 
 def all_of(answers: Iterable[bool | None]) -> bool | None:
-    """Whether all are true: one that is false settles it, one that is not known leaves it open."""
-    found = list(answers)
-    return False if False in found else None if None in found else True
+    """Whether all are true: a false one settles it, an unknown one leaves it open."""
+    known = list(answers)
+    return False if False in known else None if None in known else True
 
 
-def together(cases: Sequence[Case], wanted: int) -> Answer:
-    """One counterexample fails a claim; it holds when all wanted cases are there and say so."""
+def decide(cases: Sequence[Case], wanted: int) -> Answer:
+    """One counterexample makes a claim fail; it holds if all wanted cases exist and hold."""
     keys = tuple(dict.fromkeys(key for case in cases for key in case.keys))
-    because = "; ".join(case.said for case in cases) or "no run yet"
+    because = "; ".join(case.text for case in cases) or "no run yet"
     if any(case.holds is False for case in cases):
-        return Answer(Standing.FAILS, because, keys)
+        return Answer(ClaimStatus.FAILS, because, keys)
     if not cases or len(cases) < wanted:
-        return Answer(Standing.UNDECIDED, f"{because} ({len(cases)} of {wanted} are there)", keys)
+        return Answer(ClaimStatus.UNDECIDED, f"{because} ({len(cases)} of {wanted} cases available)", keys)
     undecided = any(case.holds is None for case in cases)
-    return Answer(Standing.UNDECIDED if undecided else Standing.HOLDS, because, keys)
+    return Answer(ClaimStatus.UNDECIDED if undecided else ClaimStatus.HOLDS, because, keys)

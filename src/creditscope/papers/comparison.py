@@ -1,11 +1,10 @@
-"""Do two numbers agree?  Ours against the published one, in standard errors, with the rule that was used.
+"""Comparison of our numbers with a published figure, in standard errors where a spread is known.
 
-Both sides with a spread over seeds: Welch's t. One side only: the other is read as a mean of as many draws with the
-same spread. Neither: a fixed tolerance per kind of number. Two numbers that the spreads do not tell apart, though they
-are farther from each other than that tolerance, are left undecided: too few seeds are no agreement. Scales (norms,
-growth) are compared as decimal logarithms. A figure that was printed without a spread is known to its last digit only:
-ours agrees with it wherever it would be printed the same. An event that did not come within our epochs says nothing
-about later ones.
+Both sides with a spread over seeds: Welch's t. If only one side reports a spread, the other is assumed to have the same
+one. Neither: a fixed tolerance per kind of number. Two numbers that the spreads cannot separate, but that lie farther
+apart than this tolerance, are undecided: too few seeds cannot establish agreement. Scales (norms, growth) are compared
+as decimal logarithms. A figure printed without a spread is known to its last digit only: ours agrees with it wherever
+it would be printed the same. An event that did not happen within our epochs says nothing about later ones.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from enum import StrEnum
 from statistics import fmean, stdev
 from typing import Literal
 
-from creditscope.papers.published import USUAL, Figure
+from creditscope.papers.published import IMAGES, PublishedFigure, count_of
 from creditscope.statistics.intervals import LEVEL
 
 Kind = Literal["share", "cosine", "size", "scale", "spread", "points", "count", "epoch", "flags"]
@@ -31,11 +30,11 @@ TOLERANCE: dict[str, float] = {
     "share": 0.02, "cosine": 0.05, "scale": 0.5, "size": 0.5, "points": 2.0, "count": 0.0, "epoch": 0.0
 }  # fmt: skip
 COARSE = {"epoch": 1.0}  # where there is a spread: a history has one row an epoch
-USUAL_LIMIT = 2.0  # standard errors that a reader takes for a difference
+READER_LIMIT = 2.0  # standard errors that a reader takes for a difference
 
 
-class Outcome(StrEnum):
-    """What is said of a row."""
+class Agreement(StrEnum):
+    """How our numbers and a published figure relate."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -45,10 +44,10 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """Ours minus published, in standard errors where a spread is known (scales: of logarithms)."""
 
-    outcome: Outcome
+    agreement: Agreement
     difference: float | None = None
     errors: float | None = None
     note: str = ""
@@ -65,20 +64,24 @@ class _Side:
 
 
 def compare(
-    values: Sequence[float], figure: Figure | None, kind: Kind, epochs: int | None = None, over: int | None = None
-) -> Compared:
-    """Set our values, one per seed, beside a published figure; ours were trained for `epochs`, theirs for `over`."""
+    values: Sequence[float],
+    figure: PublishedFigure | None,
+    kind: Kind,
+    epochs: int | None = None,
+    published_epochs: int | None = None,
+) -> Comparison:
+    """Compare our values, one per seed, with a published figure; the lengths of training matter for events."""
     if not values:
-        return Compared(Outcome.NOT_RUN)
+        return Comparison(Agreement.NOT_RUN)
     if figure is None:
-        return Compared(Outcome.NOT_PUBLISHED)
+        return Comparison(Agreement.NOT_PUBLISHED)
     if any(math.isnan(value) for value in values):
-        return Compared(Outcome.DIFFERS, note=_told("undefined", [math.isnan(value) for value in values]))
+        return Comparison(Agreement.DIFFERS, note=_affected("undefined", [math.isnan(value) for value in values]))
     endless = [math.isinf(value) for value in values]
     if kind == "epoch" and (figure.never or any(endless)):
-        return _events(endless, figure, epochs, over)
+        return _events(endless, figure, epochs, published_epochs)
     if any(endless):
-        return Compared(Outcome.DIFFERS, note=_told("infinite", endless))
+        return Comparison(Agreement.DIFFERS, note=_affected("infinite", endless))
     if kind in LOGARITHMIC and min(values) <= 0:
         return _without_logarithm(values, figure)
     ours = _side([_on_scale(value, kind) for value in values])
@@ -86,60 +89,57 @@ def compare(
 
 
 def compare_flags(
-    found: Sequence[tuple[str, ...]], figure: Figure | None, unknown: Sequence[tuple[str, ...]] = ()
-) -> Compared:
-    """Flags per seed against the published ones; they agree if they are the same on every seed.
-
-    unknown   flags per seed that were not measured; they may be absent where theirs were not measured either
-    """
-    if not found:
-        return Compared(Outcome.NOT_RUN)
+    seeds: Sequence[tuple[str, ...]], figure: PublishedFigure | None, unknown: Sequence[tuple[str, ...]] = ()
+) -> Comparison:
+    """Compare the flags of each seed with the published ones; `unknown` are the flags that were not measured on it."""
+    if not seeds:
+        return Comparison(Agreement.NOT_RUN)
     if figure is None or figure.flags is None:
-        return Compared(Outcome.NOT_PUBLISHED)
-    gaps = list(unknown) or [()] * len(found)
-    answers = [_same(flags, figure, gap) for flags, gap in zip(found, gaps, strict=True)]
+        return Comparison(Agreement.NOT_PUBLISHED)
+    gaps = list(unknown) or [()] * len(seeds)
+    answers = [_same(flags, figure, gap) for flags, gap in zip(seeds, gaps, strict=True)]
     same = sum(answer is True for answer in answers)
     absent = ", ".join(dict.fromkeys(flag for gap in gaps for flag in gap))
-    parts = [f"the same on {same} of {len(found)} seeds" if len(found) > 1 else ""]
+    parts = [f"the same on {same} of {len(seeds)} seeds" if len(seeds) > 1 else ""]
     parts.append(f"{absent} not measured" if absent else "")
-    outcome = Outcome.DIFFERS if False in answers else Outcome.NOT_RUN if None in answers else Outcome.AGREES
-    return Compared(outcome, note="; ".join(part for part in parts if part))
+    agreement = Agreement.DIFFERS if False in answers else Agreement.NOT_RUN if None in answers else Agreement.AGREES
+    return Comparison(agreement, note="; ".join(part for part in parts if part))
 
 
-def _same(flags: tuple[str, ...], figure: Figure, unknown: tuple[str, ...]) -> bool | None:
+def _same(flags: tuple[str, ...], figure: PublishedFigure, unknown: tuple[str, ...]) -> bool | None:
     """Whether the flags of one seed are the published ones; None where those that are not known would decide."""
     if set(flags) != set(figure.flags or ()) - set(unknown):
         return False
     return None if set(unknown) - set(figure.unmeasured) else True
 
 
-def _events(absent: Sequence[bool], figure: Figure, epochs: int | None, over: int | None) -> Compared:
-    """Epochs of an event, some of which did not come while ours were trained."""
-    within = "" if epochs is None else f" within {epochs} epochs"
-    shorter = epochs is not None and over is not None and epochs < over
+def _events(absent: Sequence[bool], figure: PublishedFigure, epochs: int | None, theirs: int | None) -> Comparison:
+    """Epochs of an event that did not happen in some of our runs."""
+    within = "" if epochs is None else f" within {count_of(epochs, 'epoch')}"
+    shorter = epochs is not None and theirs is not None and epochs < theirs
     if figure.never and all(absent):
-        note = f"ours: not{within}" + (f", theirs: not within {over}" if shorter else "")
-        return Compared(Outcome.UNDECIDED if shorter else Outcome.AGREES, note=note)
+        note = f"ours: not{within}" + (f", theirs: not within {theirs}" if shorter else "")
+        return Comparison(Agreement.UNDECIDED if shorter else Agreement.AGREES, note=note)
     if figure.never:
-        return Compared(Outcome.DIFFERS)
+        return Comparison(Agreement.DIFFERS)
     latest = max(figure.values or ((figure.mean,) if figure.mean is not None else ()), default=math.inf)
     later = epochs is not None and latest > epochs
     note = f"not{within} on {sum(absent)} of {len(absent)} of our seeds"
-    return Compared(Outcome.UNDECIDED if later else Outcome.DIFFERS, note=note)
+    return Comparison(Agreement.UNDECIDED if later else Agreement.DIFFERS, note=note)
 
 
-def _told(word: str, where: Sequence[bool]) -> str:
+def _affected(word: str, where: Sequence[bool]) -> str:
     return f"ours is {word}" + ("" if all(where) else f" on {sum(where)} of {len(where)} seeds")
 
 
-def _without_logarithm(values: Sequence[float], figure: Figure) -> Compared:
+def _without_logarithm(values: Sequence[float], figure: PublishedFigure) -> Comparison:
     """A zero agrees with a range that holds all of ours, and with nothing else."""
     low = -math.inf if figure.low is None else figure.low
     inside = figure.high is not None and all(low <= value <= figure.high for value in values)
-    return Compared(Outcome.AGREES if inside else Outcome.DIFFERS, note="ours is 0, which has no logarithm")
+    return Comparison(Agreement.AGREES if inside else Agreement.DIFFERS, note="ours is 0, which has no logarithm")
 
 
-def _theirs(figure: Figure, near: float, kind: Kind) -> _Side:
+def _theirs(figure: PublishedFigure, near: float, kind: Kind) -> _Side:
     """The published side; of a range the point that lies nearest to ours."""
     if figure.values:
         return _side([_on_scale(value, kind) for value in figure.values])
@@ -151,12 +151,12 @@ def _theirs(figure: Figure, near: float, kind: Kind) -> _Side:
         return _Side(nearest, None, 1, (_on_scale(ends[0], kind), _on_scale(ends[1], kind)))
     if figure.mean is None:
         return _Side(math.nan, None, 1)
-    usual = figure.images / USUAL  # a norm of a batch-mean gradient is smaller by the size of the batch
-    centre = _on_scale(figure.mean * usual, kind)
+    batches = figure.images / IMAGES  # the norm of a batch-mean gradient shrinks with the size of the batch
+    centre = _on_scale(figure.mean * batches, kind)
     std = None if kind in LOGARITHMIC else figure.std
     if std is not None:
         return _Side(centre, std, figure.seeds)
-    low, high = (_on_scale(end * usual, kind) for end in rounded(figure.mean))
+    low, high = (_on_scale(end * batches, kind) for end in rounded(figure.mean))
     return _Side(centre, None, figure.seeds, (math.nan, math.nan) if kind in ("count", "epoch") else (low, high))
 
 
@@ -180,30 +180,31 @@ def _on_scale(value: float, kind: Kind) -> float:
     return math.log10(value) if value > 0 else -math.inf
 
 
-def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Compared:
+def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Comparison:
     difference = ours.mean - theirs.mean
     if math.isnan(difference):
-        return Compared(Outcome.NOT_PUBLISHED)
+        return Comparison(Agreement.NOT_PUBLISHED)
     error, freedom, note = _error_of_spreads(ours) if kind == "spread" else _standard_error(ours, theirs)
     same = theirs.printed[0] <= ours.mean <= theirs.printed[1]
     if error is None or error == 0:
         within = same or _distance(ours.mean, theirs.mean, kind) <= TOLERANCE[kind]
         unit = " decades" if kind in ("scale", "size") else ""
         rule = f"no spread: compared within {TOLERANCE[kind]:g}{unit}" if TOLERANCE[kind] else ""
-        return Compared(Outcome.AGREES if within else Outcome.DIFFERS, difference, None, rule)
+        return Comparison(Agreement.AGREES if within else Agreement.DIFFERS, difference, None, rule)
     errors, limit = difference / error, _quantile(freedom)
     apart = _distance(ours.mean, theirs.mean, kind) > (TOLERANCE | COARSE).get(kind, math.inf)
     if same:
-        outcome, why = Outcome.AGREES, "the same to the printed digits" if abs(errors) > limit else ""
+        agreement, why = Agreement.AGREES, "the same to the printed digits" if abs(errors) > limit else ""
     elif abs(errors) > limit:
-        outcome, why = Outcome.DIFFERS, ""
+        agreement, why = Agreement.DIFFERS, ""
     else:
-        outcome = Outcome.UNDECIDED if apart else Outcome.AGREES
-        why = f"so few seeds tell apart from {limit:.1f} s.e. on" if apart or abs(errors) > USUAL_LIMIT else ""
-    return Compared(outcome, difference, errors, "; ".join(part for part in (note, why) if part))
+        agreement = Agreement.UNDECIDED if apart else Agreement.AGREES
+        rule = f"with this few seeds only differences above {limit:.1f} s.e. count as significant"
+        why = rule if apart or abs(errors) > READER_LIMIT else ""
+    return Comparison(agreement, difference, errors, "; ".join(part for part in (note, why) if part))
 
 
-def welch_of(left: Figure, right: Figure) -> tuple[float, float]:
+def welch_of(left: PublishedFigure, right: PublishedFigure) -> tuple[float, float]:
     """Welch's 95 % interval of the difference of two published means; NaN where a spread was not published."""
     if left.mean is None or right.mean is None or left.std is None or right.std is None:
         return math.nan, math.nan
@@ -232,7 +233,7 @@ def _standard_error(ours: _Side, theirs: _Side) -> tuple[float | None, float, st
         parts = [side.std**2 / side.seeds for side in (ours, theirs) if side.std is not None]
         shares = sum(part**2 / (side.seeds - 1) for part, side in zip(parts, (ours, theirs), strict=True))
         return math.sqrt(sum(parts)), sum(parts) ** 2 / shares if shares else 1.0, ""
-    for known, note in ((ours, "no published spread"), (theirs, "one seed of ours")):
+    for known, note in ((ours, "no published spread"), (theirs, "a single seed of ours")):
         if known.std is not None:
             return known.std * math.sqrt(1 / ours.seeds + 1 / theirs.seeds), known.seeds - 1, note
     return None, 1.0, ""

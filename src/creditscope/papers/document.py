@@ -1,72 +1,54 @@
-"""The page on the reproduction: what holds, what does not, what differs; written from records alone."""
+"""The page of a paper: claims, findings, verdicts, experiments and differences, written from records alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from creditscope.diagnostics import diagnostics
-from creditscope.papers.book import PAPER, Book
-from creditscope.papers.claims import Answer, Claim, Standing
-from creditscope.papers.comparison import TOLERANCE, Kind, Outcome, welch_of
-from creditscope.papers.experiments import sheets
-from creditscope.papers.findings import FINDINGS
-from creditscope.papers.page import links
-from creditscope.papers.published import published
-from creditscope.papers.reasons import reason
-from creditscope.papers.sheet import Sheet, figure
-from creditscope.papers.statements import STATEMENTS
-from creditscope.papers.words import difference, ours, theirs
+from creditscope.papers.archive import RunArchive
+from creditscope.papers.claims import Answer, Claim, ClaimStatus
+from creditscope.papers.comparison import TOLERANCE, Agreement, Kind
+from creditscope.papers.paper import Paper, VerdictSection
+from creditscope.papers.reasons import likeliest_reason
+from creditscope.papers.rendering import difference, links, ours, published
+from creditscope.papers.tables import ComparisonTable, comparison_tables
 from creditscope.report.markdown import escaped
 from creditscope.report.markdown import table as markdown_table
-from creditscope.study.tables import AuditRow, SeedRow
-from creditscope.verdict import Measurement, Status
+from creditscope.study.tables import AuditRow
 
 RECORDS, TABLES = "../results/records", "../results/tables"
 BESIDE: tuple[tuple[str, Kind], ...] = (("accuracy", "share"), ("flags", "flags"))
-OPENING = """# The published audit, reproduced
+OPENING = """# {title}, reproduced
 
-Written by `make docs` from the records under `results/`. Nothing here is typed by hand but the reasons, which are shown
-only where a number differs. `creditscope reproduce` runs an experiment or goes on with it, and writes its table;
-`creditscope reproduce --list` shows how far each one is.
+Written by `make docs` from the records under `results/`. Every number is generated from the records; only the
+explanations are hand-written, and they are shown only where a number differs. `creditscope reproduce {name} EXPERIMENT`
+runs or resumes an experiment and writes its table; `creditscope reproduce {name} --list` shows how far each one is.
 
-Source of the published figures: {source}.
-
-Words: Γ is the cosine between credit and gradient, "deep" its mean over layers 1 to L, an "exact" layer one whose
-credit is the gradient by construction; ρ correlates credit with changes of the loss. The published flags are (a) scale,
-our D1, (b) reference, our D2, (c) drift, our D4, and (d) depth, our D3; a method is walked back when a flag is raised.
-A record alone is judged without D3: here a run stands beside its frozen twin, where that was run. Verdicts are those of
-profile `three`, in which drift is advisory. A block of our DFA hears the credit of its output (index = "output") unless
-the row says otherwise; the published one hears that of its input.
-[Diagnostics](diagnostics/index.md), [credit](credit.md), [methods and their options](methods.md)."""
-RULES = f"""How two numbers are compared. Where both sides have a spread over seeds: Welch's t at 95 %, so that about
-one row in twenty differs by chance. Where one side has one: the other is read as a mean of as many draws with the same
-spread. Where neither has: within {100 * TOLERANCE["share"]:g} points for accuracies, {TOLERANCE["cosine"]:g} for
-cosines, {TOLERANCE["scale"]:g} decades for scales. What the spreads do not tell apart, but lies farther off than that,
-is undecided: few seeds are no agreement. Norms and growth are compared as logarithms; of a published range the nearest
-point counts, and a figure without a spread is known to its last digit only. Our runs are shorter than the published
-ones where the table says so, and a difference may be nothing but that."""
+Source of the published figures: {citation}."""
+RULES = f"""How two numbers are compared. If both sides report a spread over seeds: Welch's t at 95 %, so about one
+row in twenty differs by chance. If only one side reports a spread, we assume that the other has the same one. If
+neither does: within {100 * TOLERANCE["share"]:g} points for accuracies, {TOLERANCE["cosine"]:g} for cosines,
+{TOLERANCE["scale"]:g} decades for scales. Numbers that the spreads cannot separate, but that lie farther apart than
+that, are undecided: too few seeds cannot establish agreement. Norms and growth are compared as logarithms. For a
+published range the nearest point counts, and a figure without a spread is known to its last digit only. Our runs are
+shorter than the published ones where the table says so, and a difference may be due to that alone."""
 
 
-def document(book: Book) -> str:
+def document(archive: RunArchive) -> str:
     """The whole page."""
-    tables = list(sheets(book))
-    answered = [(claim, claim.ask(book)) for claim in STATEMENTS]
-    found = [(claim, claim.ask(book)) for claim in FINDINGS]
+    paper, tables = archive.paper, list(comparison_tables(archive))
     parts = [
-        OPENING.format(source=published().source),
-        "## What was claimed",
-        _claims(answered),
+        OPENING.format(title=paper.title, name=paper.name, citation=paper.citation),
+        paper.introduction,
+        "## What the paper claims",
+        _claims([(claim, claim.ask(archive)) for claim in paper.claims]),
         "## What we found besides",
-        *_findings(found),
-        "## The main audit, judged by us",
-        _verdicts(book.table("main_audit")),
-        _at_length(Book(book.store, PAPER)),
-        "\n".join(part for part in (_other_flags(tables), _drifting(book), _ep_as_published()) if part),
+        *_findings([(claim, claim.ask(archive)) for claim in paper.findings]),
+        *(_verdict_section(archive, paper.verdicts, tables) if paper.verdicts is not None else ()),
         "## The experiments",
         RULES,
         _overview(tables),
         "## What differs, and the likeliest reason",
-        _differences(tables),
+        _differences(paper, tables),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -75,7 +57,7 @@ def _claims(answered: Sequence[tuple[Claim, Answer]]) -> str:
     rows = [
         (
             escaped(claim.statement),
-            f"**{answer.standing}**",
+            f"**{answer.status}**",
             escaped(answer.because),
             f"[{claim.experiment}]({TABLES}/{claim.experiment}.md)",
             links(answer.keys, RECORDS),
@@ -85,130 +67,105 @@ def _claims(answered: Sequence[tuple[Claim, Answer]]) -> str:
     return markdown_table(("claim", "our records say", "because", "experiment", "runs"), rows)
 
 
-def _findings(found: Sequence[tuple[Claim, Answer]]) -> list[str]:
-    """Those that hold; the others are named as what they are."""
-    holding = [pair for pair in found if pair[1].standing is Standing.HOLDS]
-    rest = [pair for pair in found if pair[1].standing is not Standing.HOLDS]
+def _findings(answered: Sequence[tuple[Claim, Answer]]) -> list[str]:
+    """The findings that hold, then the ones that the records do not confirm."""
+    holding = [pair for pair in answered if pair[1].status is ClaimStatus.HOLDS]
+    rest = [pair for pair in answered if pair[1].status is not ClaimStatus.HOLDS]
     parts = [_claims(holding)] if holding else ["None of our expectations is confirmed yet."]
     if rest:
-        parts += ["Looked for, and not confirmed by the records that are there:", _claims(rest)]
+        parts += ["Expected, but not confirmed by the records so far:", _claims(rest)]
     return parts
 
 
-def _verdicts(rows: Sequence[AuditRow]) -> str:
-    """Accuracy, frozen twin and verdict of every method, over the seeds that were run."""
-    body = []
-    for row in rows:
-        if row.spec.control != "none" or row.accuracy is None or row.verdict is None:
-            continue
-        depth = row.findings.get("D3")
-        pairs = [seed for seed in row.seeds if seed.control_key]
-        alone = "" if len(pairs) == len(row.seeds) else f" ({len(pairs)} of {len(row.seeds)} seeds)"
-        margin = "" if depth is None or depth.value is None else f"{depth.value:+.1f}{alone}"
-        control = "-" if row.control is None else f"{100 * row.control.mean:.1f} %"
-        body.append(
-            (
-                escaped(row.label),
-                f"{100 * row.accuracy.mean:.1f} %",
-                control,
-                margin,
-                "; ".join(f"{seed.seed}: {escaped(str(seed.verdict))}" for seed in row.seeds),
-                f"**{escaped(str(row.verdict))}**" + (" (one seed)" if len(pairs or row.seeds) == 1 else ""),
-                *(escaped(theirs(figure("main_audit", _published_row(row), name), kind)) for name, kind in BESIDE),
-                links(tuple(key for seed in row.seeds for key in (seed.key, seed.control_key) if key), RECORDS),
-            )
-        )
-    heads = ("method", "accuracy", "frozen twin", "D3, points", "each seed", "over seeds")
+def _verdict_section(
+    archive: RunArchive, section: VerdictSection, tables: Sequence[ComparisonTable]
+) -> tuple[str, str, str, str]:
+    """The verdicts of one experiment, those of the published length, and remarks."""
+    paper, longer = archive.paper, archive.as_published.audit_rows(section.experiment)
+    run = [row for row in longer if row.accuracy is not None]
+    lead = f"Trained as long as published, {run[0].spec.epochs} epochs:\n\n" if run else ""
+    remarks = (*_other_flags(paper, section, tables), *section.remarks(archive))
+    return (
+        f"## {section.heading}",
+        _verdicts(paper, section, archive.audit_rows(section.experiment)),
+        lead + _verdicts(paper, section, run) if run else "",
+        "\n".join(f"- {remark}" for remark in remarks),
+    )
+
+
+def _verdicts(paper: Paper, section: VerdictSection, rows: Sequence[AuditRow]) -> str:
+    """Accuracy, frozen control and verdict of every method, over the seeds that were run."""
+    body = [
+        _verdict_row(paper, section, row)
+        for row in rows
+        if row.spec.control == "none" and row.accuracy is not None and row.verdict is not None
+    ]
+    heads = ("method", "accuracy", "frozen control", "D3, points", "each seed", "over seeds")
     return markdown_table((*heads, "published accuracy", "published flags", "runs"), body)
 
 
-def _at_length(paper: Book) -> str:
-    """The same of what was trained as long as published; nothing if no run was."""
-    rows = [row for row in paper.table("main_audit") if row.accuracy is not None]
-    return f"Trained as long as published, {rows[0].spec.epochs} epochs:\n\n{_verdicts(rows)}" if rows else ""
-
-
-def _published_row(row: AuditRow) -> str:
-    """DFA was published with index = input."""
-    method, index = row.spec.method, row.spec.method_options.get("index", "output")
-    return f"dfa, index {index}" if method == "dfa" else method
-
-
-def _other_flags(tables: Sequence[Sheet]) -> str:
-    """A sentence for every method whose flags are not the published ones."""
-    return "\n".join(
-        f"- {escaped(line.row)}: of {escaped(line.heading)} ours raises {escaped(ours(line))}, published "
-        f"{escaped(theirs(line.published, line.kind))}. "
-        f"{escaped(reason(one, line))}"
-        for one in tables
-        if one.stem == "main_audit"
-        for line in one.lines
-        if line.quantity == "flags" and line.outcome is Outcome.DIFFERS
-    )
-
-
-def _drifting(book: Book) -> str:
-    """A sentence on the methods whose drift fires: four flags, as published, walk these back too."""
-    rows = [row for row in book.table("main_audit") if row.spec.control == "none"]
-    seeds = {row.label: [str(seed.seed) for seed in row.seeds if _drifts(seed)] for row in rows}
-    told = "; ".join(f"{escaped(name)} on {', '.join(found)}" for name, found in seeds.items() if found)
-    return f"- Flag (c), drift, which the verdicts above only advise of: {told}." if told else ""
-
-
-def _drifts(seed: SeedRow) -> bool:
-    return "D4" in seed.findings and seed.findings["D4"].status is Status.FIRES
-
-
-def _ep_as_published() -> str:
-    """The published EP against the published frozen control, which it was never held against."""
-    accuracy, control = (figure("main_audit", row, "accuracy") for row in ("ep", "dfa, frozen"))
-    if accuracy is None or control is None or accuracy.mean is None or control.mean is None:
-        return ""
-    margin, ends = 100 * (accuracy.mean - control.mean), welch_of(accuracy, control)
-    limit = diagnostics["D3"].limit
-    point = "fires" if limit.judge(Measurement(margin)) is Status.FIRES else "is silent"
+def _verdict_row(paper: Paper, section: VerdictSection, row: AuditRow) -> tuple[str, ...]:
+    depth = row.findings.get("D3")
+    pairs = [seed for seed in row.seeds if seed.control_key]
+    alone = "" if len(pairs) == len(row.seeds) else f" ({len(pairs)} of {len(row.seeds)} seeds)"
+    name = section.published_row(row.spec)
+    beside = ((paper.published.figure(section.experiment, name, quantity), kind) for quantity, kind in BESIDE)
     return (
-        f"- ep: as published it was never held against a frozen control. {theirs(accuracy, 'share')} against "
-        f"{theirs(control, 'share')}, a control whose method is not named, is {margin:+.1f} points: by the point rule "
-        f"D3 {point}, by Welch's interval ({100 * ends[0]:+.1f} to {100 * ends[1]:+.1f}) it is "
-        f"{_by_interval(ends, limit.at)}."
+        escaped(row.label),
+        "-" if row.accuracy is None else f"{100 * row.accuracy.mean:.1f} %",
+        "-" if row.control is None else f"{100 * row.control.mean:.1f} %",
+        "" if depth is None or depth.value is None else f"{depth.value:+.1f}{alone}",
+        "; ".join(f"{seed.seed}: {escaped(str(seed.verdict))}" for seed in row.seeds),
+        f"**{escaped(str(row.verdict))}**" + (" (one seed)" if len(pairs or row.seeds) == 1 else ""),
+        *(escaped(published(figure, kind)) for figure, kind in beside),
+        links([key for seed in row.seeds for key in (seed.key, seed.control_key) if key], RECORDS),
     )
 
 
-def _by_interval(ends: tuple[float, float], at: float) -> str:
-    """What D3 says of an interval of accuracies against a limit in points."""
-    return "pass" if 100 * ends[0] > at else "firing" if 100 * ends[1] < at else "undecided"
+def _other_flags(paper: Paper, section: VerdictSection, tables: Sequence[ComparisonTable]) -> list[str]:
+    """A sentence for every method whose flags are not the published ones."""
+    return [
+        f"{escaped(row.row)}: of {escaped(row.heading)} ours raises {escaped(ours(row))}, published "
+        f"{escaped(published(row.published, row.kind))}. {escaped(likeliest_reason(paper, table, row))}"
+        for table in tables
+        if table.stem == section.experiment
+        for row in table.rows
+        if row.kind == "flags" and row.agreement is Agreement.DIFFERS
+    ]
 
 
-def _overview(tables: Sequence[Sheet]) -> str:
+def _overview(tables: Sequence[ComparisonTable]) -> str:
     rows = []
-    for one in tables:
-        counts = [str(sum(line.outcome is outcome for line in one.lines)) for outcome in Outcome]
-        name = f"[{escaped(one.stem)}]({TABLES}/{one.stem}.md)"
-        rows.append((str(one.number), name, escaped(one.title), escaped(one.ours), escaped(one.theirs or "-"), *counts))
-    heads = ("", "experiment", "question", "ours", "published", *(str(outcome) for outcome in Outcome))
+    for table in tables:
+        counts = [str(sum(row.agreement is one for row in table.rows)) for one in Agreement]
+        texts = (escaped(text) for text in (table.title, table.ours, table.theirs or "-"))
+        rows.append((str(table.number), _link(table), *texts, *counts))
+    heads = ("", "experiment", "question", "ours", "published", *(str(one) for one in Agreement))
     return markdown_table(heads, rows)
 
 
-def _differences(tables: Sequence[Sheet]) -> str:
+def _differences(paper: Paper, tables: Sequence[ComparisonTable]) -> str:
+    """Every row that differs, except in tables that borrow the figures of other experiments."""
+    own = [table for table in tables if table.experiment in paper.published.figures]
     rows = [
         (
-            f"[{escaped(one.stem)}]({TABLES}/{one.stem}.md)",
-            escaped(line.row),
-            escaped(line.heading),
-            escaped(ours(line)),
-            escaped(theirs(line.published, line.kind)),
-            escaped(difference(line)),
-            escaped(reason(one, line)),
-            links((*line.keys, *line.twins), RECORDS),
+            _link(table),
+            *(escaped(cell) for cell in (row.row, row.heading, ours(row), published(row.published, row.kind))),
+            escaped(difference(row)),
+            escaped(likeliest_reason(paper, table, row)),
+            links((*row.keys, *row.controls), RECORDS),
         )
-        for one in tables
-        if one.experiment in published().figures  # else its figures are those of other experiments
-        for line in one.lines
-        if line.outcome is Outcome.DIFFERS
+        for table in own
+        for row in table.rows
+        if row.agreement is Agreement.DIFFERS
     ]
     if not rows:
-        return "Nothing that was run differs."
+        return "No number differs so far."
     heads = ("experiment", "row", "quantity", "ours", "published", "difference", "likeliest reason", "runs")
-    told = "The rates that learning_rate tries are not listed: their figures are those of the experiments below."
-    return f"{escaped(told)}\n\n{markdown_table(heads, rows)}"
+    borrowing = {t.experiment for t in tables if t not in own and any(row.published for row in t.rows)}
+    note = f"Not listed: {', '.join(sorted(borrowing))}, whose published figures belong to the experiments below."
+    return "\n\n".join((*([escaped(note)] if borrowing else []), markdown_table(heads, rows)))
+
+
+def _link(table: ComparisonTable) -> str:
+    return f"[{escaped(table.stem)}]({TABLES}/{table.stem}.md)"

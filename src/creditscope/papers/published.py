@@ -1,28 +1,32 @@
-"""What was published?  Every figure is in `published.json` beside this file, and nowhere else."""
+"""Schema of a paper's `published.json`: its figures, and how its runs were trained."""
 
 from __future__ import annotations
 
-import re
-from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from creditscope.errors import BadFile
+from creditscope.files import read_text
 from creditscope.records.record import Record
 
-USUAL = 128  # the batch size of most published gradient norms
-LARGER = 1024  # and of the others
+IMAGES = 128  # the batch whose mean loss our own gradient norms refer to (D2)
 
 
-class Figure(Record):
+def count_of(count: int, noun: str) -> str:
+    """A count with its noun: 1 epoch, 30 epochs."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+class PublishedFigure(Record):
     """One published figure.
 
     mean, std    over `seeds` seeds; std is None where none was printed
     values       one per seed
     low, high    a printed range; without `low`, an upper bound
     never        an event that was reported not to happen
-    flags        the flags of a verdict; `unmeasured` are those that nobody looked at
-    images       the batch whose mean loss a gradient's norm is of
+    flags        the flags of a verdict; `unmeasured` lists the flags that were not evaluated
+    images       the batch whose mean loss a gradient norm refers to
     """
 
     mean: float | None = None
@@ -34,29 +38,48 @@ class Figure(Record):
     never: bool = False
     flags: tuple[str, ...] | None = None
     unmeasured: tuple[str, ...] = ()
-    images: int = USUAL
+    images: int = IMAGES
     note: str = ""
 
 
-Figures = dict[str, dict[str, Figure]]  # by row, then by quantity
+class PublishedTraining(Record):
+    """How the published runs of an experiment were trained; `epochs` is None where the paper does not say."""
+
+    epochs: int | None = None
+    seeds: str = ""
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The same in one line."""
+        length = "" if self.epochs is None else count_of(self.epochs, "epoch")
+        trained = ", ".join(part for part in (length, self.seeds) if part)
+        return "; ".join(part for part in (trained, self.note) if part)
 
 
-class Published(Record):
-    """The whole data file."""
+class PublishedFigures(Record):
+    """The whole data file: figures by experiment, row and quantity."""
 
     about: str
-    source: str
-    settings: dict[str, str]
-    figures: dict[str, Figures] = Field(default_factory=dict)
+    settings: dict[str, PublishedTraining]
+    figures: dict[str, dict[str, dict[str, PublishedFigure]]] = Field(default_factory=dict)
 
-    def epochs(self, experiment: str) -> int | None:
-        """How long the published runs of an experiment were trained; None where that is not said."""
-        said = re.match(r"(\d+) epochs", self.settings.get(experiment, ""))
-        return int(said[1]) if said else None
+    def figure(self, experiment: str, row: str, quantity: str) -> PublishedFigure | None:
+        """One figure; None if it was not published."""
+        return self.figures.get(experiment, {}).get(row, {}).get(quantity)
+
+    def training(self, experiment: str) -> PublishedTraining:
+        """How an experiment was trained; empty where nothing was published."""
+        return self.settings.get(experiment, PublishedTraining())
 
 
-@cache
-def published() -> Published:
-    """The published figures."""
-    text = files("creditscope.papers").joinpath("published.json").read_text(encoding="utf-8")
-    return Published.model_validate_json(text)
+def read_published(path: Path) -> PublishedFigures:
+    """Read a paper's data file; an unknown field or a value of the wrong type is refused."""
+    text = read_text(path, "The published figures")
+    try:
+        return PublishedFigures.model_validate_json(text)
+    except ValidationError as error:
+        raise BadFile(
+            f"{path} does not follow the schema of published figures: {error}\n"
+            "A figure could be compared with the wrong number. Correct the file."
+        ) from error

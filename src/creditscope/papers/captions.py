@@ -1,0 +1,77 @@
+"""How the runs of a study were trained, in one line for the caption of its table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from creditscope.papers.archive import RunArchive
+from creditscope.papers.published import count_of
+from creditscope.runs.spec import RunSpec
+from creditscope.study.expansion import setting
+
+
+def describe_training(archive: RunArchive, study: str) -> str:
+    """Epochs and seeds of most runs, then of the rows that were trained otherwise, then what the paper adds.
+
+    Such rows are named by their network alone if all of it was trained alike, else in full.
+    """
+    seeds: dict[str, list[int]] = {}
+    first: dict[str, RunSpec] = {}
+    for spec in archive.plan(study).values():
+        row = spec.model_copy(update={"seed": 0}).model_dump_json()
+        first.setdefault(row, spec)
+        seeds.setdefault(row, []).append(spec.seed)
+    texts = {row: _length_and_seeds(spec.epochs, seeds[row]) for row, spec in first.items()}
+    usual = Counter(text for row, text in texts.items() for _ in seeds[row]).most_common(1)[0][0]
+    by_network: dict[str, set[str]] = {}
+    for row, spec in first.items():
+        by_network.setdefault(_network(spec), set()).add(texts[row])
+    others = {
+        f"{_network(spec) if len(by_network[_network(spec)]) == 1 else _in_full(spec)}: {texts[row]}": None
+        for row, spec in first.items()
+        if texts[row] != usual
+    }
+    added = archive.paper.describe_runs(list(first.values()))
+    return "; ".join((usual, *others, *_changed_options(archive, study), *added))
+
+
+def _changed_options(archive: RunArchive, study: str) -> list[str]:
+    """Network options that differ from those of the budget as published."""
+    mine, theirs = archive.plan(study).values(), archive.as_published.plan(study).values()
+    options = sorted({option for spec in mine for option in spec.network_options})
+    values = {option: [_values(specs, option) for specs in (mine, theirs)] for option in options}
+    return [
+        f"{option} = {', '.join(sorted(ours - published))} instead of {', '.join(sorted(published - ours))}"
+        for option, (ours, published) in values.items()
+        if ours - published and published - ours
+    ]
+
+
+def _values(specs: Iterable[RunSpec], option: str) -> set[str]:
+    """The values of a network option, its default where none was given."""
+    given = (setting(spec, f"network.{option}") for spec in specs)
+    return {str(value) for value in given if value is not None}
+
+
+def _length_and_seeds(epochs: int, seeds: Sequence[int]) -> str:
+    return f"{count_of(epochs, 'epoch')}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
+def _in_full(spec: RunSpec) -> str:
+    """A row by everything but its length and seed."""
+    penalty = f" + penalty {spec.penalty:g}" if spec.penalty else ""
+    control = "" if spec.control == "none" else f", {spec.control}"
+    labels = " with random labels" if spec.random_labels else ""
+    method, data = _named(spec.method, spec.method_options), _named(spec.data, spec.data_options)
+    return f"{method}{penalty}{control} on {data}{labels}, {_network(spec)}"
+
+
+def _network(spec: RunSpec) -> str:
+    return _named(spec.network, spec.network_options)
+
+
+def _named(name: str, options: Mapping[str, object]) -> str:
+    """A name with the options that were given."""
+    given = ", ".join(f"{option}={value}" for option, value in sorted(options.items()))
+    return f"{name}({given})" if given else name

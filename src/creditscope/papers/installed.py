@@ -1,0 +1,79 @@
+"""The installed papers, found by the entry-point group `creditscope.papers`, and how a command line names one."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+from creditscope.errors import InvalidInput, UnknownName
+from creditscope.papers.paper import Paper
+from creditscope.plugins import FaultyPlugin
+from creditscope.registry import unknown
+
+GROUP = "creditscope.papers"
+
+
+def installed_papers() -> dict[str, Paper]:
+    """Every installed paper by its name, sorted."""
+    papers = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        try:
+            paper = entry.load()
+        except Exception as error:
+            raise FaultyPlugin(
+                f"The paper {entry.name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}\n"
+                "Nothing was compared with it. Repair or uninstall the package that declares it."
+            ) from error
+        if not isinstance(paper, Paper):
+            raise FaultyPlugin(
+                f"The paper {entry.name!r} ({entry.value}) is a {type(paper).__name__}, not a Paper.\n"
+                "Its experiments are unknown. Let the entry point name a creditscope.papers.paper.Paper."
+            )
+        papers[paper.name] = paper
+    return papers
+
+
+def choose(papers: dict[str, Paper], first: str | None, second: str | None) -> tuple[Paper, list[str]]:
+    """The paper and the experiments that `reproduce [PAPER] [EXPERIMENT]` names.
+
+    A single name is a paper, else the experiment of the one paper that has it; a name that is both means the paper.
+    """
+    if not papers:
+        raise InvalidInput(
+            f"No paper is installed.\nThere is nothing to reproduce. Install a package with the entry point {GROUP}."
+        )
+    if second is not None:
+        paper = _named(papers, first or "")
+        return paper, [paper.experiment(second).name]
+    if first in papers:
+        return papers[first], papers[first].names
+    if first is None:
+        if len(papers) > 1:
+            raise InvalidInput(
+                f"Several papers are installed: {', '.join(papers)}.\n"
+                f"Nothing was run. Name one: creditscope reproduce {next(iter(papers))}"
+            )
+        paper = next(iter(papers.values()))
+        return paper, paper.names
+    return _by_experiment(papers, first)
+
+
+def _named(papers: dict[str, Paper], name: str) -> Paper:
+    if name not in papers:
+        raise UnknownName(unknown("paper", name, papers))
+    return papers[name]
+
+
+def _by_experiment(papers: dict[str, Paper], name: str) -> tuple[Paper, list[str]]:
+    """The only paper with an experiment of that name."""
+    having = [paper for paper in papers.values() if name in paper.names]
+    if len(having) > 1:
+        raise InvalidInput(
+            f"Several papers have an experiment called {name!r}: {', '.join(paper.name for paper in having)}.\n"
+            f"Nothing was run. Name the paper first: creditscope reproduce {having[0].name} {name}"
+        )
+    if having:
+        return having[0], [name]
+    if len(papers) == 1:
+        next(iter(papers.values())).experiment(name)  # says which experiments there are
+    experiments = [one for paper in papers.values() for one in paper.names]
+    raise UnknownName(unknown("paper or experiment", name, [*papers, *experiments]))

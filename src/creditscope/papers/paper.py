@@ -1,0 +1,126 @@
+"""What a paper declares to be reproduced: experiments, published figures, claims and explanations, as one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from creditscope.errors import UnknownName
+from creditscope.papers.published import PublishedFigures
+from creditscope.papers.quantities import Flags, Quantity
+from creditscope.registry import unknown
+from creditscope.runs.spec import RunSpec
+from creditscope.study.declaration import Value
+
+if TYPE_CHECKING:
+    from creditscope.papers.archive import RunArchive
+    from creditscope.papers.claims import Claim
+    from creditscope.papers.tables import ComparisonRow
+    from creditscope.report.charts.margins import Decision
+
+Where = Mapping[str, Value | Sequence[Value]]  # settings of runs; a sequence means any of these values
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """Rows of a table, declared as data: the quantities of the runs with these settings.
+
+    study        whose runs these are; the experiment's own if empty
+    beside       experiment and row whose published figures apply; its own if None
+    flags        also compare the published flags
+    """
+
+    row: str
+    where: Where
+    quantities: tuple[Quantity, ...]
+    flags: Flags | None = None
+    study: str = ""
+    beside: tuple[str, str] | None = None
+
+
+Rows = tuple[RunGroup, ...] | Callable[["RunArchive"], Iterable["RunGroup | ComparisonRow"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A published experiment: its question and its rows, declared or computed; its study has the same name.
+
+    decisions   the ways of reporting and what each rejects, for the chart on the experiment's page
+    """
+
+    name: str
+    question: str
+    rows: Rows
+    decisions: Callable[[RunArchive], Sequence[Decision]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why ours may differ, for these experiments, rows and quantities by name; an empty tuple means all of them.
+
+    budget       only for tables of this budget
+    condition    only for rows that fulfil it; such a reason is given in addition to the first unconditional one
+    """
+
+    text: str
+    experiments: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    quantities: tuple[str, ...] = ()
+    budget: str = ""
+    condition: Callable[[ComparisonRow], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictSection:
+    """The experiment whose verdicts the paper's page shows, beside the published accuracy and flags.
+
+    published_row   the row of the published figures that a run belongs to
+    remarks         sentences below the table, computed from the records
+    """
+
+    experiment: str
+    heading: str
+    published_row: Callable[[RunSpec], str]
+    remarks: Callable[[RunArchive], Iterable[str]] = lambda archive: ()
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """One paper: everything the engine needs to know about it.
+
+    studies         the folder of study files, one for every experiment
+    budgets         the default one first, the one as published last
+    introduction    a paragraph for its page: notation, and how its names map to ours
+    describe_runs   what a caption should add about the runs of a study
+    """
+
+    name: str
+    title: str
+    citation: str
+    studies: Path
+    published: PublishedFigures
+    experiments: tuple[Experiment, ...]
+    claims: tuple[Claim, ...] = ()
+    findings: tuple[Claim, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    budgets: tuple[str, ...] = ("laptop", "paper")
+    introduction: str = ""
+    verdicts: VerdictSection | None = None
+    describe_runs: Callable[[Sequence[RunSpec]], Iterable[str]] = lambda specs: ()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its experiments, in order."""
+        return [experiment.name for experiment in self.experiments]
+
+    def experiment(self, name: str) -> Experiment:
+        """One experiment by its name."""
+        return self.experiments[self.number(name) - 1]
+
+    def number(self, name: str) -> int:
+        """The position of an experiment, counted from 1."""
+        if name not in self.names:
+            raise UnknownName(f"{unknown('experiment', name, self.names)}\n`creditscope reproduce --list` shows them.")
+        return self.names.index(name) + 1

@@ -1,0 +1,166 @@
+"""Comparison tables for the terminal and as Markdown: numbers in words, nothing computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from decimal import Decimal
+from statistics import fmean, stdev
+from textwrap import fill
+
+from rich import box
+from rich.table import Table
+
+from creditscope.papers.comparison import LOGARITHMIC, Agreement, Kind
+from creditscope.papers.published import IMAGES, PublishedFigure
+from creditscope.papers.tables import ComparisonRow, ComparisonTable
+from creditscope.report.markdown import escaped
+from creditscope.report.markdown import table as markdown_table
+from creditscope.study.display.page import drawn
+
+HEADINGS = ("row", "quantity", "ours", "published", "difference", "verdict")
+RECORDS = "../records"  # from the folder of tables
+
+
+def table_files(table: ComparisonTable, records: str = RECORDS) -> dict[str, str]:
+    """The files of a table by name: Markdown whose numbers link to the records in `records`, and JSON."""
+    return {f"{table.stem}.md": table_markdown(table, records), f"{table.stem}.json": table.to_json()}
+
+
+def table_text(table: ComparisonTable, width: int) -> str:
+    """The table for a terminal."""
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    longest = max((len(word) for row in table.rows for word in row.row.split()), default=0)
+    for heading in HEADINGS:
+        grid.add_column(heading, overflow="fold", min_width=longest if heading == "row" else None)
+    last = ""
+    for row in table.rows:
+        name, last = "" if row.row == last else row.row + _missing(row), row.row
+        verdict = "DIFFERS" if row.agreement is Agreement.DIFFERS else str(row.agreement)
+        grid.add_row(name, row.heading, ours(row), published(row.published, row.kind), difference(row), verdict)
+    caption = fill(table_caption(table), width)
+    return "\n\n".join((table.title, caption, drawn(grid, width), f"{agreement_counts(table.rows)}."))
+
+
+def table_markdown(table: ComparisonTable, records: str = RECORDS) -> str:
+    """The table as Markdown; every number links to the records of its runs."""
+    rows = [
+        (
+            *(escaped(cell) for cell in (row.row, row.heading, ours(row), published(row.published, row.kind))),
+            escaped(difference(row)),
+            f"**{row.agreement}**" if row.agreement is Agreement.DIFFERS else str(row.agreement),
+            escaped("; ".join(part for part in (row.note, _missing(row).strip("\n()")) if part)),
+            links((*row.keys, *row.controls), records),
+        )
+        for row in table.rows
+    ]
+    grid = markdown_table((*HEADINGS, "note", "runs"), rows)
+    parts = (f"# {table.title}", escaped(table_caption(table)), f"{agreement_counts(table.rows)}.", grid)
+    return "\n\n".join(parts) + "\n"
+
+
+def table_caption(table: ComparisonTable) -> str:
+    """The experiment, and how both sides were trained."""
+    theirs = f"published: {table.theirs}" if table.theirs else "not published"
+    return f"Experiment {table.number}, {table.experiment}. Ours: {table.ours} (budget {table.budget}); {theirs}."
+
+
+def links(keys: Iterable[str], folder: str = RECORDS) -> str:
+    """Keys as links to their records."""
+    return " ".join(f"[{key[:6]}]({folder}/{key}.json)" for key in keys)
+
+
+def agreement_counts(rows: Iterable[ComparisonRow]) -> str:
+    """How many rows end in which verdict."""
+    agreements = [row.agreement for row in rows]
+    return ", ".join(f"{one}: {agreements.count(one)}" for one in Agreement if one in agreements)
+
+
+def _missing(row: ComparisonRow) -> str:
+    """The seeds that were not run yet."""
+    return f"\n(seeds not run: {', '.join(map(str, row.missing))})" if row.missing and row.keys else ""
+
+
+def ours(row: ComparisonRow) -> str:
+    """Our numbers: mean ± std and the number of seeds; for scales the geometric mean and the range."""
+    if row.texts:
+        different = list(dict.fromkeys(row.texts))
+        text = different[0] if len(different) == 1 else ", ".join(row.texts)
+        return f"{number(row.values[0], row.kind)}: {text}" if row.values else text
+    if not row.values:
+        return "-"
+    if len(row.values) == 1:
+        return number(row.values[0], row.kind)
+    if row.kind in ("count", "epoch") or any(not math.isfinite(value) for value in row.values):
+        return ", ".join(number(value, row.kind) for value in row.values)
+    if row.kind in LOGARITHMIC and min(row.values) > 0:
+        centre = math.exp(fmean(math.log(value) for value in row.values))
+        ends = " to ".join(number(end, row.kind) for end in (min(row.values), max(row.values)))
+        return f"{number(centre, row.kind)} ({ends})"
+    return f"{_with_spread(fmean(row.values), stdev(row.values), row.kind)} ({len(row.values)} seeds)"
+
+
+def _with_spread(centre: float, spread: float, kind: Kind) -> str:
+    """A mean and its spread, the mean to the digits of a spread that the usual ones would round away."""
+    if kind == "share" and 0 < spread < 5e-4:
+        return f"{100 * centre:.2f} % ± {100 * spread:.2f}"
+    if kind in ("cosine", "size") and 1e-6 < spread < 1e-3 <= abs(centre):
+        places = 1 - math.floor(math.log10(spread))
+        return f"{centre:+.{places}f} ± {spread:.{places}f}"
+    return f"{number(centre, kind)} ± {number(spread, kind, sign=False).removesuffix(' %')}"
+
+
+def published(figure: PublishedFigure | None, kind: Kind) -> str:
+    """A published figure."""
+    if figure is None:
+        return "-"
+    if figure.never:
+        return "never"
+    if figure.flags is not None:
+        return " ".join(figure.flags) or "none"
+    if figure.values:
+        return ", ".join(printed(value, kind) for value in figure.values)
+    if figure.high is not None:
+        high = printed(figure.high, kind)
+        return f"at most {high}" if figure.low is None else f"{printed(figure.low, kind)} to {high}"
+    spread = "" if figure.std is None else f" ± {printed(figure.std, kind, sign=False).removesuffix(' %')}"
+    if figure.mean is None:
+        return "-"
+    text = printed(figure.mean, kind) + spread
+    if figure.images == IMAGES:
+        return text
+    return f"{figure.mean * figure.images / IMAGES:.2g} ({text} at N = {figure.images:,})"
+
+
+def printed(value: float, kind: Kind, *, sign: bool = True) -> str:
+    """A published number with its own digits and no others, but for a final 0, which the data file does not keep."""
+    if kind == "share":
+        return f"{(Decimal(repr(value)) * 100).normalize():f} %"
+    return f"{value:+g}" if kind == "cosine" and sign and value else f"{value:g}"
+
+
+def difference(row: ComparisonRow) -> str:
+    """Ours minus published, and in standard errors where a spread is known."""
+    if row.difference is None or not math.isfinite(row.difference):
+        return ""
+    decades = f"{row.difference:+.2f} decades"
+    by_kind = {"share": f"{100 * row.difference:+.1f} pp", "scale": decades, "spread": decades}
+    size = by_kind.get(row.kind, f"{row.difference:+.3g}")
+    return size if row.errors is None else f"{size}, {row.errors:+.1f} s.e."
+
+
+def number(value: float, kind: Kind, *, sign: bool = True) -> str:
+    """One number of a kind."""
+    if math.isnan(value):
+        return "undefined"
+    if math.isinf(value):
+        return "not fired" if kind == "epoch" else "infinite"
+    if kind == "share":
+        return f"{100 * value:.1f} %"
+    if kind == "points":
+        return f"{value:+.1f}" if sign else f"{value:.1f}"
+    if kind in ("count", "epoch"):
+        return f"{value:.3g}"
+    if kind in ("cosine", "size") and abs(value) >= 1e-3:
+        return f"{value:+.3f}" if sign else f"{value:.3f}"
+    return f"{value:.2g}" if value and not 1e-2 <= abs(value) < 1e4 else f"{value:.3g}"

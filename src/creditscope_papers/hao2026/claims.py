@@ -1,0 +1,215 @@
+"""The nine claims of the paper, each answered from our records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from creditscope.papers.archive import RunArchive
+from creditscope.papers.claims import Answer, Case, Claim, all_of, decide
+from creditscope.papers.comparison import DRAWS
+from creditscope.papers.paper import Where
+from creditscope.papers.quantities import FIRST_D1, FIRST_D2, NULL_MEAN, NULL_STD
+from creditscope.protocols import protocol_named
+from creditscope.statistics.intervals import LEVEL
+from creditscope.study.tables import AuditRow, SeedRow
+from creditscope.verdict import Status
+from creditscope_papers.hao2026.profiles import (
+    LONG,
+    SHORT,
+    aggregation_text,
+    carried_by_layer_zero,
+    early_runs,
+    last_valid_row,
+    mean_size,
+)
+from creditscope_papers.hao2026.reporting import METHODS, seed_by_seed
+
+SEEDS = 3
+SMALL = 0.05  # |Γ| of layers that carry no alignment
+DFA: Where = {"method": "dfa", "method.index": "output"}
+INDICES = ("output", "input")  # the state whose credit trains a block of DFA; published: input
+DEGENERATE_AND_UNUSED = {
+    mode.name for mode in protocol_named("three").modes if "D0" not in mode.requires
+}  # D1 + D2, D3
+
+
+def _seeds(archive: RunArchive, study: str, where: Where) -> Sequence[SeedRow]:
+    row = archive.audit_row(study, where)
+    return row.seeds if row is not None else ()
+
+
+def fires(seed: SeedRow, code: str) -> bool | None:
+    """Whether a diagnostic fires on a seed; None where it says neither."""
+    return seed.findings[code].status.fired if code in seed.findings else None
+
+
+def bp_is_silent(archive: RunArchive) -> Answer:
+    """PASS on every seed; no diagnostic fires at the end, and neither D1 nor D2 after any epoch."""
+    cases = []
+    for seed in _seeds(archive, "main_audit", {"method": "bp"}):
+        record = archive.record(seed.key)
+        firsts = {} if record is None else {"D1": FIRST_D1.read(record), "D2": FIRST_D2.read(record)}
+        fired = [f"{code} fires" for code in seed.findings if fires(seed, code)]
+        fired += [f"{code} fired after epoch {first:.0f}" for code, first in firsts.items() if math.isfinite(first)]
+        known = str(seed.verdict) == "PASS" and all(math.isinf(first) for first in firsts.values())
+        silent = [f"nothing fires within {len(record.history)} epochs"] if record is not None and known else []
+        text = ", ".join((f"seed {seed.seed}: {seed.verdict}", *(fired or silent)))
+        cases.append(Case(text, False if fired else True if known else None, (seed.key,)))
+    return decide(cases, SEEDS)
+
+
+def _dfa(archive: RunArchive) -> Iterator[tuple[str, SeedRow]]:
+    """DFA's seeds in the main audit, for both indices."""
+    for index in INDICES:
+        for seed in _seeds(archive, "main_audit", {"method": "dfa", "method.index": index}):
+            yield f"index = {index}", seed
+
+
+def dfa_fails(archive: RunArchive) -> Answer:
+    """Both failure modes are shown on every seed: D1 with D2, and D3."""
+    cases = []
+    for index, seed in _dfa(archive):
+        shown, ruled_out = set(seed.verdict.shown), set(seed.verdict.ruled_out)
+        holds = shown >= DEGENERATE_AND_UNUSED or (False if ruled_out & DEGENERATE_AND_UNUSED else None)
+        cases.append(Case(f"{index}, seed {seed.seed}: {seed.verdict}", holds, (seed.key,)))
+    return decide(cases, len(INDICES) * SEEDS)
+
+
+def dfa_below_frozen(archive: RunArchive) -> Answer:
+    """Every seed lies below its own frozen control, by more than the test images leave open."""
+    cases = []
+    for index, seed in _dfa(archive):
+        depth = seed.findings["D3"]
+        if depth.value is None or seed.control_accuracy is None:
+            continue
+        low, high = depth.interval or (depth.value, depth.value)
+        text = f"{index}, seed {seed.seed}: {depth.value:+.1f} points ({low:+.1f} to {high:+.1f})"
+        cases.append(Case(text, high < 0 or (False if low >= 0 else None), (seed.key, seed.control_key)))
+    return decide(cases, len(INDICES) * SEEDS)
+
+
+def standard_reporting_is_blind(archive: RunArchive) -> Answer:
+    """Accuracy and Γ reject no method on any seed; one rejection is a counterexample."""
+    cases = []
+    for method in METHODS:
+        row = archive.audit_row("decision_utility", {"method": method})
+        if row is not None:
+            answers = seed_by_seed(archive, method, "accuracy + Γ")
+            complete = not row.missing and None not in answers
+            holds = False if True in answers else True if complete else None
+            text = f"{method} on {sum(answer is True for answer in answers)} of {len(answers)} seeds"
+            cases.append(Case(text, holds, tuple(seed.key for seed in row.seeds)))
+    return decide(cases, len(METHODS))
+
+
+def penalty_removes_the_explosion_only(archive: RunArchive) -> Answer:
+    """D1 and D2 fire on every seed of plain DFA and pass with λ = 1e-2, where D3 over seeds does not pass."""
+    cases = []
+    for strength, wanted in ((0.0, True), (1e-2, False)):
+        row = archive.audit_row("penalty", {**DFA, "penalty": strength})
+        if row is None:
+            continue
+        answers = [fires(seed, code) for seed in row.seeds for code in ("D1", "D2")]
+        holds = all_of(None if answer is None else answer is wanted for answer in answers)
+        word = "fire" if wanted else "pass"
+        verb = {True: word, False: f"do not {word}", None: f"cannot be text to {word}"}[holds]
+        text = f"λ = {strength:g}: D1 and D2 {verb} on all of {len(row.seeds)} seeds"
+        keys = tuple(seed.key for seed in row.seeds)
+        cases.append(Case(text, None if holds and len(row.seeds) < SEEDS else holds, keys))
+        if not wanted:
+            cases.append(_depth_does_not_pass(row))
+    return decide(cases, 3)  # without penalty, with it, and depth
+
+
+def _depth_does_not_pass(row: AuditRow) -> Case:
+    """D3 over all seeds; undecided is no pass."""
+    depth = row.findings["D3"]
+    paired = [seed for seed in row.seeds if seed.control_key]
+    known = len(paired) >= SEEDS and depth.status in (Status.PASS, Status.FIRES, Status.UNDECIDED)
+    text = f"D3 {depth.status}" + ("" if depth.value is None else f" at {depth.value:+.1f} points")
+    keys = tuple(seed.control_key for seed in paired)
+    return Case(text, depth.status is not Status.PASS if known else None, keys)
+
+
+def layer_zero_carries(archive: RunArchive) -> Answer:
+    """With index = input D5 fires while the reference is valid, and the layer that carries Γ is layer 0."""
+    runs = early_runs(archive, "input", SHORT)
+    cases = []
+    for key, record in runs.records.items():
+        text = f"seed {runs.specs[key].seed}: {aggregation_text(record)}, after {SHORT} epochs"
+        cases.append(Case(text, carried_by_layer_zero(record), (key,)))
+    return decide(cases, SEEDS)
+
+
+def deep_layers_carry_nothing(archive: RunArchive) -> Answer:
+    """With index = output the mean of |Γ_l| over the layers from 2 on is less than 0.05, at the last valid epoch."""
+    runs = early_runs(archive, "output", LONG)
+    cases = []
+    for key, record in runs.records.items():
+        row = last_valid_row(record)
+        size = mean_size(row, 2)
+        when = "no valid epoch" if row is None else f"{size:.3f} after epoch {row.epoch + 1}, the last valid one"
+        text = f"seed {runs.specs[key].seed}: {when}"
+        cases.append(Case(text, None if math.isnan(size) else size < SMALL, (key,)))
+    return decide(cases, SEEDS)
+
+
+def no_collapse_without_layernorm(archive: RunArchive) -> Answer:
+    """D2 fires after no epoch of any run without terminal LayerNorm."""
+    runs = archive.select("temporal", {"network": "resmlp", "network.terminal_ln": False})
+    cases = []
+    for key, record in runs.records.items():
+        first = FIRST_D2.read(record)
+        lasting = f"not within {len(record.history)} epochs"
+        when = "not known" if math.isnan(first) else lasting if math.isinf(first) else f"after epoch {first:.0f}"
+        text = f"{runs.specs[key].method}, seed {runs.specs[key].seed}: {when}"
+        cases.append(Case(text, None if math.isnan(first) else math.isinf(first), (key,)))
+    return decide(cases, len(runs.specs))
+
+
+def null_bound(spread: float) -> float:
+    """How far the mean of a null's draws may lie from 0:  t(19, 0.975) · s/√20."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(DRAWS - 1, (1 + LEVEL) / 2)) * spread / math.sqrt(DRAWS)
+
+
+def fresh_feedback_is_chance(archive: RunArchive) -> Answer:
+    """The mean over fresh draws is 0 within its own error:  |mean| ≤ t(19, 0.975) · s/√20,  s the draws' spread."""
+    runs = archive.select("fresh_feedback", {})
+    cases = []
+    for key, record in runs.records.items():
+        centre, spread = NULL_MEAN.read(record), NULL_STD.read(record)
+        bound = null_bound(spread)
+        known = math.isfinite(centre) and math.isfinite(bound)
+        text = f"seed {runs.specs[key].seed}: mean {centre:+.4f}, t(19, 0.975) · s/√20 = {bound:.4f}"
+        cases.append(Case(text, abs(centre) <= bound if known else None, (key,)))
+    return decide(cases, len(runs.specs))
+
+
+CLAIMS = (
+    Claim("BP passes on every seed and fires after no epoch of our runs", "main_audit", bp_is_silent),
+    Claim("DFA fails on every seed with D1, D2 and D3", "main_audit", dfa_fails),
+    Claim("DFA is below its frozen control", "main_audit", dfa_below_frozen),
+    Claim(
+        "Standard reporting (accuracy and Γ) rejects no method on any seed",
+        "decision_utility",
+        standard_reporting_is_blind,
+    ),
+    Claim(
+        "The penalty 1e-2 removes D1 and D2 from DFA, and D3 still does not pass",
+        "penalty",
+        penalty_removes_the_explosion_only,
+    ),
+    Claim(
+        'With index = "input" D5 fires on DFA while the reference is valid: layer 0 alone carries Γ',
+        "early_epochs",
+        layer_zero_carries,
+    ),
+    Claim('With index = "output" the layers from 2 on average |Γ| < 0.05', "early_epochs", deep_layers_carry_nothing),
+    Claim("Without terminal LayerNorm D2 fires after no epoch of our runs", "temporal", no_collapse_without_layernorm),
+    Claim(
+        "The mean Γ of 20 fresh draws of the feedback is 0 within its error", "fresh_feedback", fresh_feedback_is_chance
+    ),
+)
