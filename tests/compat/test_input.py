@@ -87,5 +87,5 @@ def test_bad_input_is_refused_with_what_why_and_what_to_do(case: str) -> None:
 
 def test_a_model_that_hides_its_stream_is_refused() -> None:
     x, y = random_batches([9])[0]
-    with pytest.raises(ModelMismatch, match="Linear does not show its stream"):
+    with pytest.raises(ModelMismatch, match="Linear has no recognisable stream"):
         FAProtocol(nn.Linear(20, 4), x, y).run()

@@ -15,7 +15,7 @@ from creditscope.networks.build import build
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.find import SearchedStream, find_stream, named_blocks
 from creditscope.stream.hooked import HookStream
-from creditscope.stream.published import ContractStream, HiddenStream
+from creditscope.stream.published import HiddenStream, PublishedStream
 from creditscope.stream.states import StagedStream, Stream
 from creditscope.stream.trace import capture, cross_entropy, losses_at
 
@@ -86,9 +86,9 @@ class ShownStages(Shown):
 FOUND: list[tuple[Callable[[], nn.Module], type[Stream]]] = [
     (lambda: build("resmlp", FEATURES, CLASSES, 0, d=WIDTH, depth=2), StagedStream),
     (lambda: build("resmlp", FEATURES, CLASSES, 0, d=WIDTH, depth=2, residual=False, w2_std=0.3), StagedStream),
-    (Parts, ContractStream),
-    (OtherParts, ContractStream),
-    (Bare, ContractStream),
+    (Parts, PublishedStream),
+    (OtherParts, PublishedStream),
+    (Bare, PublishedStream),
     (Shown, HiddenStream),
     (ShownStages, HiddenStream),
 ]
@@ -100,7 +100,7 @@ def test_each_kind_of_model_shows_the_same_stream_as_hooks_on_its_blocks(
 ) -> None:
     model = make()
     stream = find_stream(model)
-    found = stream.found(BATCH.inputs) if isinstance(stream, SearchedStream) else stream
+    found = stream.resolved(BATCH.inputs) if isinstance(stream, SearchedStream) else stream
     assert type(found) is kind
     hooked = find_stream(model, "blocks")
     assert type(hooked) is HookStream
@@ -142,12 +142,12 @@ def test_a_contract_that_the_forward_pass_does_not_keep_is_refused_and_the_block
     model.stage = lambda h, block: block(h)  # type: ignore[method-assign]
     stream = find_stream(model)
     assert isinstance(stream, SearchedStream)
-    assert type(stream.found(BATCH.inputs)) is HookStream
+    assert type(stream.resolved(BATCH.inputs)) is HookStream
     torch.testing.assert_close(stream.run(BATCH.inputs).logits, model(BATCH.inputs))
-    stream = ContractStream(model, "auto")
+    stream = PublishedStream(model, "auto")
     with pytest.raises(ModelMismatch, match="one after the other do not give the model's own logits") as caught:
         stream.verify(BATCH.inputs, stream.run(BATCH.inputs).logits)
-    assert "pass blocks= the path of its block list. Its lists of modules: blocks (2 x Skip)" in str(caught.value)
+    assert "Pass blocks= the path of its block list. Its lists of modules: blocks (2 x Skip)" in str(caught.value)
     find_stream(Parts()).verify(BATCH.inputs, Parts()(BATCH.inputs))
 
 
@@ -295,13 +295,13 @@ def test_a_network_says_itself_which_vector_stands_for_its_tokens() -> None:
 
 
 def test_a_token_that_is_not_there_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="read=3 asks for a token that a state of 3 tokens does not have"):
+    with pytest.raises(InvalidInput, match="read=3 is outside a state of 3 tokens"):
         find_stream(Tokens(), "layers", 3).vectors(STATE)
 
 
 @pytest.mark.parametrize("read", ["last", True, None, 1.0, torch.zeros(2)])
 def test_a_rule_that_is_none_is_refused(read: Any) -> None:
-    with pytest.raises(InvalidInput, match="does not say which vector stands for a state with tokens"):
+    with pytest.raises(InvalidInput, match="is not a rule for reading a state with tokens"):
         find_stream(Tokens(), "layers", read)
 
 
@@ -325,7 +325,7 @@ def test_a_model_that_shows_no_stream_is_told_which_lists_it_has() -> None:
         find_stream(Halved()).run(BATCH.inputs)
     message = str(caught.value)
     assert message.startswith(
-        "Halved does not show its stream: it has neither `return_hidden=True` nor embed, blocks and read-out, and"
+        "Halved has no recognisable stream: it has neither `return_hidden=True` nor embed, blocks and read-out, and"
     )
     assert "or a list of module names. Its lists of modules: layers (3 x Sequential), layers.0 (4 x" in message
     with pytest.raises(ModelMismatch, match="It has no list of modules"):
@@ -377,11 +377,11 @@ def test_blocks_that_are_no_names_or_twice_the_same_are_refused(blocks: Any, mes
     ("depth", "blocks", "texts"),
     [
         (3, "layers", {}),
-        (1, "layers", {"h_L": "one block, taken for all of the stream; h_L is what it returns"}),
+        (1, "layers", {"h_L": "there is one block, and h_L is taken to be its output"}),
         (
             3,
             ["layers.0", "layers.2"],
-            {"h_L": "what the last block returns, as no block gives the next one's input"},
+            {"h_L": "h_L is taken to be the output of the last block, as no block returns the input of the next"},
         ),
     ],
 )

@@ -167,8 +167,8 @@ def test_dropout_that_is_always_on_is_refused() -> None:
     with undisturbed(model), pytest.raises(NotDeterministic) as caught:
         check_deterministic(find_stream(model, "layers"), BATCH)
     message = str(caught.value)
-    assert message.startswith("Branches gave the same images two different logits in evaluation mode, up to ")
-    assert "Medians and gradients would depend on the draw." in message
+    assert message.startswith("Branches returned two different logits for the same images in evaluation mode, up to ")
+    assert "Medians and gradients would vary from run to run." in message
     assert message.endswith("Is dropout or noise applied regardless of .training?")
 
 
@@ -277,7 +277,7 @@ def test_a_layer_with_a_backward_of_its_own_is_refused(wrong: str, frozen: bool)
     assert ", but the backward pass of Branches promises " in changes
     assert why == "A diagnostic would compare credit with something that is not a gradient."
     assert todo == (
-        "Does a layer define its own backward? Pass reference=creditscope.plain_twin(model), or a plain twin of yours."
+        "Does a layer define its own backward? Pass reference=creditscope.plain_twin(model), or your own plain copy."
     )
 
 

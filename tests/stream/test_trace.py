@@ -139,7 +139,7 @@ def test_another_loss_is_differentiated_in_its_place() -> None:
 def test_a_loss_that_is_not_one_per_sample_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInput, match=r"loss_fn returned shape .* for 11 samples") as caught:
         per_sample(lambda logits, labels: torch.zeros(shape), torch.zeros(11, 2), BATCH.labels)
-    assert "Gradients of a mean carry 1/N" in str(caught.value)
+    assert "Gradients of a mean contain 1/N" in str(caught.value)
     assert 'reduction="none"' in str(caught.value)
 
 

@@ -1,1 +1,1 @@
-"""Any nn.Module as a stream of states: how it is found, run, cut, traced and left as it was."""
+"""Any nn.Module as a stream of states: finding it, running it, cutting it, tracing it, and leaving it unchanged."""

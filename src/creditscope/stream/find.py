@@ -1,4 +1,4 @@
-"""How is the stream of any model found?"""
+"""find_stream: the stream of any model, by its own stages, its published interface, named blocks or search."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from creditscope.provenance import Guard, GuardStatus
 from creditscope.registry import unknown
 from creditscope.stream.discovery import discover
 from creditscope.stream.hooked import HookStream
-from creditscope.stream.published import ContractStream, HiddenStream
+from creditscope.stream.published import HiddenStream, PublishedStream
 from creditscope.stream.states import Pass, Read, Shifts, StagedStream, Stream, block_lists
 from creditscope.stream.unwrap import bare
 
 
 class SearchedStream(Stream):
-    """A model that does not show its stream: it is found by structure as soon as there are inputs to run it on."""
+    """A stream that is searched by structure once there are inputs to run the model on."""
 
-    def __init__(self, model: nn.Module, read: Read, trial: ContractStream | None = None) -> None:
+    def __init__(self, model: nn.Module, read: Read, trial: PublishedStream | None = None) -> None:
         super().__init__(model, read)
         self._trial = trial
-        self._found: Stream | None = None
+        self._resolved: Stream | None = None
         self._guards: dict[str, Guard] = {}
 
-    def found(self, inputs: Any) -> Stream:
-        """The stream itself: of the published contract, if the forward pass keeps it, else of the blocks found."""
-        if self._found is None:
+    def resolved(self, inputs: Any) -> Stream:
+        """The stream of the published interface if the forward pass follows it, else that of the blocks found."""
+        if self._resolved is None:
             objection = self._objection(inputs)
             kept = self._trial if objection is None else None
-            self._found = kept or self._structure(inputs, objection)
-        return self._found
+            self._resolved = kept or self._structure(inputs, objection)
+        return self._resolved
 
     def _objection(self, inputs: Any) -> Exception | None:
-        """Why the forward pass is not that of the published contract: the model means other things by its names."""
+        """Why the forward pass does not follow the published interface: the model uses its names for other things."""
         try:
             with torch.no_grad():
                 if self._trial is not None:
@@ -48,54 +48,54 @@ class SearchedStream(Stream):
 
     def _structure(self, inputs: Any, objection: Exception | None) -> Stream:
         try:
-            found = discover(self.model, inputs)
+            blocks = discover(self.model, inputs)
         except ModelMismatch as error:
             raise objection if isinstance(objection, ModelMismatch) else error from error
-        reader = self.model.get_submodule(found.reader) if found.reader else None
-        text = f"{found.title} found by structure, {found.spelled(self.model)}"
+        reader = self.model.get_submodule(blocks.reader) if blocks.reader else None
+        text = f"{blocks.title} found by structure, {blocks.as_option(self.model)}"
         self._guards = {"stream": Guard(GuardStatus.PASSED, text)}
-        return HookStream(self.model, self.rule, found.blocks, reader)
+        return HookStream(self.model, self.rule, blocks.blocks, reader)
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """The blocks, once they are found."""
-        if self._found is None:
+        """The blocks, once the model has run."""
+        if self._resolved is None:
             raise ModelMismatch(
                 f"The blocks of {type(self.model).__name__} are not known before its first batch.\n"
-                "They are found by running it. Pass blocks= the path of its block list, or run it first."
+                "They are found by running the model. Pass blocks= the path of its block list, or run it first."
             )
-        return self._found.blocks
+        return self._resolved.blocks
 
     def checks(self) -> dict[str, Guard]:
-        """Which blocks were found, and how to name them."""
+        """The blocks that were found, and the option that names them."""
         return self._guards
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """As the stream that was found."""
-        return self.found(inputs).run(inputs, shifts)
+        return self.resolved(inputs).run(inputs, shifts)
 
     def certain(self, layer: int) -> bool:
         """As the stream that was found."""
-        return self._found is not None and self._found.certain(layer)
+        return self._resolved is not None and self._resolved.certain(layer)
 
     def onward(self, layer: int, state: Tensor) -> Tensor | None:
         """As the stream that was found."""
-        return None if self._found is None else self._found.onward(layer, state)
+        return None if self._resolved is None else self._resolved.onward(layer, state)
 
     def oriented(self, tensor: Tensor) -> Tensor:
         """As the stream that was found."""
-        return tensor if self._found is None else self._found.oriented(tensor)
+        return tensor if self._resolved is None else self._resolved.oriented(tensor)
 
 
 def find_stream(model: nn.Module, blocks: str | Sequence[str] | None = None, read: Read = "auto") -> Stream:
-    """The stream of a model: of our own kind, of the published contract, of the blocks that are named, or searched.
+    """The stream of a model: of our own networks, of the published interface, of named blocks, or searched.
 
-    Wrappers such as DataParallel and torch.compile are taken off: `stream.model` is the model itself.
+    Wrappers such as DataParallel and torch.compile are removed: `stream.model` is the model itself.
     """
     model = bare(model)
     if not _is_rule(read):
         raise InvalidInput(
-            f"read={read!r} does not say which vector stands for a state with tokens.\n"
+            f"read={read!r} is not a rule for reading a state with tokens.\n"
             "Pass 'auto', 'first', 'mean', 'all' or a token index."
         )
     if read == "auto":
@@ -112,7 +112,7 @@ def find_stream(model: nn.Module, blocks: str | Sequence[str] | None = None, rea
         if any(hasattr(model, name) for name in ("embed", "patch_embed")) and (
             hasattr(model, "out_head") or hasattr(model, "head")
         ):
-            return SearchedStream(model, read, ContractStream(model, read))
+            return SearchedStream(model, read, PublishedStream(model, read))
     return SearchedStream(model, read)
 
 
@@ -121,26 +121,26 @@ def _is_rule(read: object) -> bool:
 
 
 def named_blocks(model: nn.Module, blocks: str | Sequence[str]) -> list[nn.Module]:
-    """The modules behind the path of a list of blocks, or behind a list of module names."""
+    """The modules in the block list at a path, or those of a list of module names."""
     modules = dict(model.named_modules())
     names = [blocks] if isinstance(blocks, str) else list(blocks) if isinstance(blocks, Iterable) else [blocks]
     for name in names:
         if not isinstance(name, str):
             raise InvalidInput(
                 f"blocks= holds a {type(name).__name__}, not the name of a module.\n"
-                "Nothing says which state it belongs to. Pass names, as model.named_modules() gives them, or the path "
+                "Its place in the stream is unknown. Pass names, as model.named_modules() gives them, or the path "
                 f"of the list of blocks. {block_lists(model)}"
             )
         if name not in modules:
             raise UnknownName(unknown(f"module in {type(model).__name__}", name, [key for key in modules if key]))
     if isinstance(blocks, str):
-        found = list(modules[blocks].children())
-        if not isinstance(modules[blocks], nn.ModuleList | nn.Sequential) or not found:
+        listed = list(modules[blocks].children())
+        if not isinstance(modules[blocks], nn.ModuleList | nn.Sequential) or not listed:
             raise ModelMismatch(
                 f"{blocks!r} is a {type(modules[blocks]).__name__}, not a list of blocks.\n"
                 f"Name a ModuleList or Sequential, or pass a list of module names. {block_lists(model)}"
             )
-        return found
+        return listed
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""What happens inside a model in one forward pass?  Which module ran when, on what, and who depends on whom."""
+"""The module calls of one forward pass: their order, their tensors, and which of them depend on which."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from creditscope.stream.states import called
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One module at work: when it began and ended, what entered and what left."""
+    """One call of a module: its place in the order of calls, its input and its output."""
 
     name: str
     module: nn.Module
@@ -32,8 +32,8 @@ class Call:
 
 
 @dataclass(slots=True, eq=False)
-class Observed:
-    """One forward pass of a model; `calls` are the modules that ran exactly once and took and gave tensors."""
+class ForwardCalls:
+    """One forward pass; `calls` holds the modules that ran exactly once, with a tensor as input and as output."""
 
     model: nn.Module
     inputs: Any
@@ -41,8 +41,8 @@ class Observed:
     calls: list[Call] = field(default_factory=list)
 
 
-def observe(model: nn.Module, inputs: Any) -> Observed:
-    """Run the model once, with a hook on every module that is gone afterwards."""
+def record_calls(model: nn.Module, inputs: Any) -> ForwardCalls:
+    """Run the model once with a hook on every module; the hooks are removed afterwards."""
     calls: dict[str, list[Call]] = {}
     clock = iter(range(1 << 62))
 
@@ -64,16 +64,16 @@ def observe(model: nn.Module, inputs: Any) -> Observed:
             stack.callback(begin.remove)
             stack.callback(end.remove)
         called(model, inputs)
-    once = [made[0] for name, made in calls.items() if name and len(made) == 1]
-    return Observed(
+    once = [of_module[0] for name, of_module in calls.items() if name and len(of_module) == 1]
+    return ForwardCalls(
         model, inputs, calls[""][0], [call for call in once if call.entered is not None and call.left is not None]
     )
 
 
-def in_line(seen: Observed, blocks: Sequence[nn.Module], joints: Sequence[int]) -> bool:
-    """Whether, at these joints, what enters the next block (or leaves the model) depends on this block alone.
+def in_line(recorded: ForwardCalls, blocks: Sequence[nn.Module], joints: Sequence[int]) -> bool:
+    """Whether, at these joints, the input of the next block (or the output of the model) depends on this block alone.
 
-    Every block gets its input cut from what came before; the graph then tells who depends on whom.
+    The graph is cut at the input of every block, so that it shows which block depends on which.
     """
     entered: list[Tensor] = []
     roots: list[Tensor] = []
@@ -81,7 +81,7 @@ def in_line(seen: Observed, blocks: Sequence[nn.Module], joints: Sequence[int]) 
     def cut(state: Tensor) -> Tensor:
         entered.append(state)
         roots.append(state.detach().requires_grad_())
-        return roots[-1].clone()  # which may be written into
+        return roots[-1].clone()  # the block may write into it
 
     with torch.enable_grad(), ExitStack() as stack:
         for block in blocks:
@@ -89,7 +89,7 @@ def in_line(seen: Observed, blocks: Sequence[nn.Module], joints: Sequence[int]) 
                 lambda module, args, kwargs: entering(args, kwargs, cut, type(module).__name__)[:2], with_kwargs=True
             )
             stack.callback(hook.remove)
-        left = first_floating(called(seen.model, seen.inputs))
+        left = first_floating(called(recorded.model, recorded.inputs))
     if left is None or len(roots) != len(blocks):
         return False
     followers = [*entered[1:], left]
@@ -99,7 +99,7 @@ def in_line(seen: Observed, blocks: Sequence[nn.Module], joints: Sequence[int]) 
 def _reached(tensor: Tensor, roots: Sequence[Tensor]) -> set[int]:
     """Which of the roots a tensor was computed from, read off its graph; no backward pass is run."""
     index = {id(root): number for number, root in enumerate(roots)}
-    found: set[int] = set()
+    reached: set[int] = set()
     visited: set[Any] = set()
     waiting: list[Any] = [tensor.grad_fn]
     while waiting:
@@ -109,6 +109,6 @@ def _reached(tensor: Tensor, roots: Sequence[Tensor]) -> set[int]:
         visited.add(node)
         variable = getattr(node, "variable", None)
         if variable is not None and id(variable) in index:
-            found.add(index[id(variable)])
+            reached.add(index[id(variable)])
         waiting.extend(following for following, _ in node.next_functions)
-    return found
+    return reached

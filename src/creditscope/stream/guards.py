@@ -1,4 +1,4 @@
-"""Is the model left as it was, and is what it computes what it claims to be?"""
+"""Guards: checks that a model is deterministic and that its backward pass is the gradient."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, capture, losses_at
 from creditscope.stream.unwrap import autocasts
 
-REMEDY = "Does a layer define its own backward? Pass reference=creditscope.plain_twin(model), or a plain twin of yours."
-PROBE_IMAGES = 8  # the guards look at the first images of the first batch
+REMEDY = (
+    "Does a layer define its own backward? Pass reference=creditscope.plain_twin(model), or a reference model of yours."
+)
+PROBE_IMAGES = 8  # the guards use the first images of the first batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class _Precision:
 
     name: str
     steps: tuple[float, ...]  # of a state's own norm
-    tolerance: float  # of the promised change
+    tolerance: float  # of the predicted change
     resolution: float  # of the logits: rounding
 
 
@@ -43,20 +45,20 @@ def answers(stream: Stream, batch: Batch) -> Tensor:
 def check_deterministic(
     stream: Stream, batch: Batch, first: Tensor | None = None, within: Tensor | None = None
 ) -> Tensor:
-    """The logits of a batch, once it is certain that the model gives them, and gives them twice.
+    """The logits of a batch; a model that does not give the same ones twice is refused.
 
-    first   its logits, if the model was asked already
-    within  the logits that the same images got as part of a larger batch. Where both agree, they are the two answers;
-            where not, rounding or the other images may be the reason, and the model is asked again
+    first   its logits, if they are known already
+    within  the logits of the same images as part of a larger batch. Where both agree, they are the two answers; where
+            they do not, rounding or the other images may be the reason, and the model is run again
     """
     first = answers(stream, batch) if first is None else first
     if within is None or within.shape != first.shape or not _agree(first, within):
         second = answers(stream, batch)
         if not _agree(first, second):
             raise NotDeterministic(
-                f"{type(stream.model).__name__} gave the same images two different logits in evaluation mode, "
+                f"{type(stream.model).__name__} returned two different logits for the same images in evaluation mode, "
                 f"up to {(first - second).abs().max().item():.3g} apart.\n"
-                "Medians and gradients would depend on the draw. Is dropout or noise applied regardless of .training?"
+                "Medians and gradients would vary from run to run. Is dropout or noise applied regardless of .training?"
             )
     stream.verify(batch.inputs, first)
     return first
@@ -67,11 +69,11 @@ def _agree(first: Tensor, second: Tensor) -> bool:
 
 
 def check_gradient(stream: Stream, batch: Batch, loss_fn: LossFunction) -> Guard:
-    """Refuse a model whose backward pass is not its gradient; say how it was checked.
+    """The outcome of the gradient check; a model whose backward pass is not its gradient is refused.
 
-    Every state moves by δ_l = ε‖h_l‖(ĝ_l + r_l) per sample, r_l a random unit vector. The backward pass promises
-    Σ ⟨g_l, δ_l⟩; the loss changes by (ℓ(h + δ) - ℓ(h - δ))/2. Curvature and kinks make an honest difference that falls
-    with ε: one ε is enough to pass, and only the smallest can refuse.
+    Every state moves by δ_l = ε‖h_l‖(ĝ_l + r_l) per sample, r_l a random unit vector. The backward pass predicts
+    Σ ⟨g_l, δ_l⟩; the loss changes by (ℓ(h + δ) - ℓ(h - δ))/2. Curvature and kinks cause a difference that falls with
+    ε: agreement at one ε is enough to pass, and only the smallest ε can refuse.
     """
     try:
         with float64_copies(stream.model):
@@ -81,7 +83,7 @@ def check_gradient(stream: Stream, batch: Batch, loss_fn: LossFunction) -> Guard
             if autocasts(stream.model, lambda: stream.run(batch.inputs)):
                 return Guard(GuardStatus.NOT_POSSIBLE, "the model switches to half precision by itself")
         raise
-    except (RuntimeError, TypeError, AttributeError):  # a layer insists on its own precision
+    except (RuntimeError, TypeError, AttributeError):  # a layer requires its own precision
         if next(stream.model.parameters(), torch.zeros(())).dtype in (torch.float16, torch.bfloat16):
             return Guard(GuardStatus.NOT_POSSIBLE, "the model runs in half precision only")
         return _coarsely_compared(stream, batch, loss_fn)
@@ -90,7 +92,7 @@ def check_gradient(stream: Stream, batch: Batch, loss_fn: LossFunction) -> Guard
 def _coarsely_compared(stream: Stream, batch: Batch, loss_fn: LossFunction) -> Guard:
     try:
         return _compared(stream, batch, loss_fn, COARSE)
-    except (AttributeError, NotImplementedError) as error:  # of a backward pass that somebody wrote
+    except (AttributeError, NotImplementedError) as error:  # raised by a custom backward pass
         raise NotTheGradient(
             f"The forward pass of {type(stream.model).__name__} works, but its backward pass fails: "
             f"{type(error).__name__}: {error}\n"
@@ -102,17 +104,17 @@ def _coarsely_compared(stream: Stream, batch: Batch, loss_fn: LossFunction) -> G
 def _compared(stream: Stream, batch: Batch, loss_fn: LossFunction, how: _Precision) -> Guard:
     for step in how.steps:
         probe = _probe(stream, batch, loss_fn, step)
-        if not (math.isfinite(probe.promised) and math.isfinite(probe.found)):
+        if not (math.isfinite(probe.predicted) and math.isfinite(probe.measured)):
             return Guard(GuardStatus.NOT_POSSIBLE, "the numbers are not finite")
-        telling = abs(probe.promised) * how.tolerance > how.resolution * probe.scale
-        if telling and probe.error <= how.tolerance:
+        resolved = abs(probe.predicted) * how.tolerance > how.resolution * probe.scale
+        if resolved and probe.error <= how.tolerance:
             text = f"finite difference within {100 * how.tolerance:g} %, in {how.name}"
             return Guard(GuardStatus.PASSED, text)
-    if not telling:
+    if not resolved:
         return Guard(GuardStatus.NOT_POSSIBLE, "the loss does not move beyond rounding")
     raise NotTheGradient(
-        f"Along a random direction the loss changes by {probe.found / step:.3e}, but the backward pass of "
-        f"{type(stream.model).__name__} promises {probe.promised / step:.3e}.\n"
+        f"Along a random direction the loss changes by {probe.measured / step:.3e}, but the backward pass of "
+        f"{type(stream.model).__name__} promises {probe.predicted / step:.3e}.\n"
         "A diagnostic would compare credit with something that is not a gradient.\n"
         f"{REMEDY}"
     )
@@ -120,15 +122,15 @@ def _compared(stream: Stream, batch: Batch, loss_fn: LossFunction, how: _Precisi
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """How much the loss was promised to change, how much it did, and the size of the numbers it is made of."""
+    """The predicted and the measured change of the loss, and the size of the numbers in it."""
 
-    promised: float
-    found: float
+    predicted: float
+    measured: float
     scale: float
 
     @property
     def error(self) -> float:
-        return abs(self.found - self.promised) / abs(self.promised)
+        return abs(self.measured - self.predicted) / abs(self.predicted)
 
 
 def _probe(stream: Stream, batch: Batch, loss_fn: LossFunction, step: float) -> _Probe:
@@ -139,17 +141,17 @@ def _probe(stream: Stream, batch: Batch, loss_fn: LossFunction, step: float) -> 
         for layer, (state, gradient) in enumerate(zip(trace.hiddens, trace.gradients, strict=True))
         if stream.certain(layer)
     }
-    promised = sum((trace.gradients[layer].double() * shift).sum().item() for layer, shift in shifts.items())
+    predicted = sum((trace.gradients[layer].double() * shift).sum().item() for layer, shift in shifts.items())
     forth, back = (
         losses_at(stream, batch, {layer: sign * shift for layer, shift in shifts.items()}, loss_fn).double()
         for sign in (1, -1)
     )
     scale = (1 + trace.losses.abs()).sum() + trace.logits.flatten(1).abs().amax(1).sum()
-    return _Probe(promised, ((forth - back).sum() / 2).item(), scale.item())
+    return _Probe(predicted, ((forth - back).sum() / 2).item(), scale.item())
 
 
 def _direction(state: Tensor, gradient: Tensor, generator: torch.Generator) -> Tensor:
-    """‖h‖(ĝ + r) per sample, r a random unit vector; numbers that are exactly zero stay, they may sit on a kink."""
+    """‖h‖(ĝ + r) per sample, r a random unit vector; exact zeros stay, because they may lie on a kink."""
     noise = torch.randn(state.shape, generator=generator, dtype=torch.float64).to(state.device)
     size = _norm(gradient)
     unit = torch.where(size > 0, gradient / size, 0.0)

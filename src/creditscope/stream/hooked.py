@@ -1,4 +1,4 @@
-"""Any module with named blocks, its states seen through hooks."""
+"""The stream of any module whose blocks are named, recorded through hooks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from creditscope.stream.states import Pass, Read, Shifts, Stream, called, logits
 
 
 class HookStream(Stream):
-    """Any module with named blocks: h_l is the input of block l, h_L what leaves the last one.
+    """Any module with named blocks: h_l is the input of block l, and h_L follows the last block.
 
     Where input + output of every block equals the next input, the blocks are branches of a residual stream and
-    h_L = input + output; else h_L is the last output. Where a `reader` is known, h_L is what enters that. States that
-    come as (T, N, d) or (N, H, W, C) are shown as (N, T, d) and (N, C, H, W).
+    h_L = input + output; else h_L is the last output. Where a `reader` is known, h_L is its input. States of shape
+    (T, N, d) or (N, H, W, C) are turned to (N, T, d) and (N, C, H, W).
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class HookStream(Stream):
         return self._listed
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
-        """One call of the model with hooks that are gone when it returns."""
+        """One call of the model, with hooks that are removed when it returns."""
         if self._branches is None:
-            self._branches = self._look(inputs)
+            self._branches = self._examine(inputs)
         turned = {layer: self._as_it_came(shift) for layer, shift in (shifts or {}).items()}
-        with self._hooked.recording() as seen, self._hooked.shifting(turned, self._branches):
+        with self._hooked.recording() as record, self._hooked.shifting(turned, self._branches):
             logits = logits_of(called(self.model, inputs))
-        states, last = tuple(seen.states()), seen.outputs[-1]
+        states, last = tuple(record.states()), record.outputs[-1]
         if self._reader is not None:
             return Pass(tuple(map(self.oriented, states)), states, logits)
         deepest = states[-1] + last if all(self._branches) else last
@@ -55,15 +55,15 @@ class HookStream(Stream):
         if self._reader is not None or self._branches is None:
             return {}
         if len(self._listed) == 1:
-            text = "one block, taken for all of the stream; h_L is what it returns"
+            text = "there is one block, and h_L is taken to be its output"
         elif not all(self._certain[:-1]):
-            text = "what the last block returns, as no block gives the next one's input"
+            text = "h_L is taken to be the output of the last block, as no block returns the input of the next"
         else:
             return {}
         return {"h_L": Guard(GuardStatus.GUESS, text)}
 
     def certain(self, layer: int) -> bool:
-        """Not where a block neither adds to the stream nor returns it: others read the state too, perhaps before it."""
+        """False where a block neither adds to the stream nor returns it: other modules may read the state before it."""
         return self._reader is not None or layer >= len(self._certain) or self._certain[layer]
 
     def oriented(self, tensor: Tensor) -> Tensor:
@@ -73,23 +73,23 @@ class HookStream(Stream):
         return tensor.movedim(-1, 1) if tensor.dim() == 4 and self._channels_last else tensor
 
     def _as_it_came(self, tensor: Tensor) -> Tensor:
-        """What `oriented` turned, turned back."""
+        """The inverse of `oriented`."""
         if tensor.dim() == 4 and self._channels_last:
             return tensor.movedim(1, -1)
         return self.oriented(tensor)
 
-    def _look(self, inputs: Any) -> tuple[bool, ...]:
-        """Run once to see which blocks are branches, and which axes count samples and channels."""
-        with torch.no_grad(), self._hooked.recording() as seen:
+    def _examine(self, inputs: Any) -> tuple[bool, ...]:
+        """Run once to learn which blocks are branches, and which axes are samples and channels."""
+        with torch.no_grad(), self._hooked.recording() as record:
             count = len(logits_of(called(self.model, inputs)))
-        state = seen.states()[-1]
+        state = record.states()[-1]
         if state.dim() == 3 and state.shape[1] == count:
             self._tokens_first = state.shape[0] != count or self._shrinks(inputs, count)
         self._channels_last = (
             state.dim() == 4 and self._is_width(state.shape[-1]) and not self._is_width(state.shape[1])
         )
-        branches = seen.branches()
-        self._certain = tuple(map(any, zip(branches, seen.chained(), strict=True)))
+        branches = record.branches()
+        self._certain = tuple(map(any, zip(branches, record.chained(), strict=True)))
         return branches
 
     def _is_width(self, size: int) -> bool:
@@ -97,10 +97,10 @@ class HookStream(Stream):
         return any(parameter.shape == (size,) for parameter in self._listed[-1].parameters())
 
     def _shrinks(self, inputs: Any, count: int) -> bool:
-        """Whether one sample fewer shortens the second axis: as many tokens as samples do not tell them apart."""
+        """Whether one sample less shortens the second axis; asked where there are as many tokens as samples."""
         fewer = each_tensor(inputs, lambda tensor: tensor[1:] if tensor.dim() and len(tensor) == count else tensor)
         if count < 2:
             return False
-        with torch.no_grad(), self._hooked.recording() as seen:
+        with torch.no_grad(), self._hooked.recording() as record:
             called(self.model, fewer)
-        return seen.states()[-1].shape[1] == count - 1
+        return record.states()[-1].shape[1] == count - 1

@@ -1,4 +1,4 @@
-"""What enters and leaves the blocks of somebody else's model, seen and shifted without touching the model."""
+"""Forward hooks that record and shift the states of a model's blocks without changing the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Change = Callable[[Tensor], Tensor]
 
 
 @dataclass(slots=True)
-class Seen:
+class BlockPass:
     """Inputs and outputs of the blocks in one forward pass, in the order in which the blocks began and ended."""
 
     names: list[str]
@@ -40,13 +40,13 @@ class Seen:
                 raise changed_in_place(what)
 
     def branches(self) -> tuple[bool, ...]:
-        """For each block whether input + output, and not output alone, is the next input; the last as all others."""
+        """Whether input + output, not output alone, is the next input, per block; the last one counts as the others."""
         self.complete()
         known = tuple(map(residual, self.inputs, self.outputs, self.inputs[1:]))
         return (*known, bool(known) and all(known))
 
     def chained(self) -> tuple[bool, ...]:
-        """For each block whether its output alone is the next input; the last as all others."""
+        """Whether the output alone is the next input, per block; the last one counts as the others."""
         known = tuple(map(torch.equal, self.outputs, self.inputs[1:]))
         return (*known, all(known))
 
@@ -56,8 +56,8 @@ class Seen:
         if self.began != expected or self.ended != expected:
             order = ", ".join(map(str, self.began[:20])) or "none of them"
             raise ModelMismatch(
-                f"{len(self.names)} blocks were named, but {len(self.began)} calls of them were seen in one forward "
-                f"pass: {order}.\n"
+                f"{len(self.names)} blocks were named, but {len(self.began)} calls of them were recorded in one "
+                f"forward pass: {order}.\n"
                 "A state would stand for the wrong layer. Name blocks that each run exactly once, in order."
             )
 
@@ -74,32 +74,32 @@ class HookedBlocks:
         return len(self._blocks)
 
     @contextmanager
-    def recording(self) -> Iterator[Seen]:
-        """See every block's input and output; an input that needs no gradient is made to have one."""
-        seen = Seen(self._names)
+    def recording(self) -> Iterator[BlockPass]:
+        """Record the input and output of every block; an input without a gradient is made to require one."""
+        record = BlockPass(self._names)
         with ExitStack() as stack:
             for index, block in enumerate(self._blocks):
-                before, after = self._recorders(index, seen)
+                before, after = self._recorders(index, record)
                 stack.callback(block.register_forward_pre_hook(before, with_kwargs=True).remove)
                 stack.callback(block.register_forward_hook(after).remove)
-            yield seen
+            yield record
 
-    def _recorders(self, index: int, seen: Seen) -> tuple[Callable[..., Any], Callable[..., None]]:
+    def _recorders(self, index: int, record: BlockPass) -> tuple[Callable[..., Any], Callable[..., None]]:
         name = f"block {self._names[index]}"
 
         def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             args, kwargs, state = entering(args, kwargs, _differentiable, name)
-            seen.began.append(index)
-            seen.inputs.append(state)
-            seen.versions.append((f"input of {name}", state, state._version))
+            record.began.append(index)
+            record.inputs.append(state)
+            record.versions.append((f"input of {name}", state, state._version))
             return args, kwargs
 
         def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             state = first_tensor(output, name)
-            seen.ended.append(index)
-            seen.outputs.append(state)
+            record.ended.append(index)
+            record.outputs.append(state)
             if index == len(self._blocks) - 1:
-                seen.versions.append((f"output of {name}", state, state._version))
+                record.versions.append((f"output of {name}", state, state._version))
 
         return before, after
 
@@ -107,9 +107,9 @@ class HookedBlocks:
     def shifting(self, shifts: Mapping[int, Tensor], branches: Sequence[bool]) -> Iterator[None]:
         """Add shifts[l] to h_l.
 
-        Residual branches get it at input and output, because the stream passes them by: h + f(h + δ) + δ. Before other
-        blocks it is written into the state, so that what else the model still does with it, a shortcut, sees it too.
-        The shift of h_L is added to what the last block returns.
+        A residual branch gets it at its input and output, because the stream bypasses it: h + f(h + δ) + δ. Before any
+        other block it is written into the state itself, so that a shortcut around the block gets it too. The shift of
+        h_L is added to the output of the last block.
         """
         deepest = len(self._blocks)
         own = {tensor.untyped_storage().data_ptr() for tensor in (*self._model.parameters(), *self._model.buffers())}
@@ -122,7 +122,7 @@ class HookedBlocks:
             yield
 
     def _shift_input(self, index: int, shift: Tensor, own: set[int] | None) -> Callable[[], None]:
-        def moved(state: Tensor) -> Tensor:
+        def shifted(state: Tensor) -> Tensor:
             shared = own is None or state._is_view() or state.untyped_storage().data_ptr() in own
             if shared or torch.is_grad_enabled():
                 return state + shift
@@ -130,7 +130,7 @@ class HookedBlocks:
             return state
 
         def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return entering(args, kwargs, moved, self._names[index])[:2]
+            return entering(args, kwargs, shifted, self._names[index])[:2]
 
         return self._blocks[index].register_forward_pre_hook(before, with_kwargs=True).remove
 
@@ -167,13 +167,13 @@ def first_floating(value: Any) -> Tensor | None:
 def changed_in_place(what: str) -> ModelMismatch:
     """The error for a state that was overwritten."""
     return ModelMismatch(
-        f"The {what} was changed in place after it had been seen.\n"
-        "Its recorded state would be another one. Write h = h + f(h) instead of h += f(h), and inplace=False."
+        f"The {what} was changed in place after it had been recorded.\n"
+        "The record would hold another state. Write h = h + f(h) instead of h += f(h), and inplace=False."
     )
 
 
 def _differentiable(state: Tensor) -> Tensor:
-    """The state itself, marked in place: a copy would cut off whatever else the model does with it."""
+    """The state itself, marked in place: a copy would lose every other use that the model makes of it."""
     if state.requires_grad or not torch.is_grad_enabled():
         return state
     return state.detach().requires_grad_() if isinstance(state, nn.Parameter) else state.requires_grad_()
@@ -203,9 +203,9 @@ def _with_first(value: Any, change: Change) -> tuple[Any, Tensor | None]:
         return state, state
     pairs = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, tuple | list) else ()
     for key, part in pairs:
-        moved, found = _with_first(part, change)
-        if found is not None:
-            return _exchanged(value, key, moved), found
+        changed, first = _with_first(part, change)
+        if first is not None:
+            return _exchanged(value, key, changed), first
     return value, None
 
 

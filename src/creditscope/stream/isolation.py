@@ -1,4 +1,4 @@
-"""Work on a model that comes back exactly as it was: modes, buffers, gradients, random state, precision."""
+"""Context managers that restore a model: its modes, buffers, gradients and precision, and the random state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from creditscope.stream.unwrap import as_written
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode for the block's duration; modes, buffers and random state come back as they were."""
+    """Evaluation mode inside the block; modes, buffers and random state are restored afterwards."""
     modes = [(module, module.training, dict(module._buffers)) for module in model.modules()]
     own = {id(buffer): buffer for *_, buffers in modes for buffer in buffers.values() if buffer is not None}
     values = [(buffer, buffer.detach().clone()) for buffer in own.values()]
@@ -34,14 +34,14 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
                 module._buffers.clear()
                 module._buffers.update(buffers)
             for buffer, before in values:
-                if not torch.equal(buffer, before):  # a needless write would spoil a backward pass under way
+                if not torch.equal(buffer, before):  # a needless write would invalidate a backward pass in progress
                     with torch.no_grad():
                         buffer.copy_(before)
 
 
 @contextmanager
 def in_float64(model: nn.Module) -> Iterator[None]:
-    """The model itself in float64; its own tensors come back whatever happens."""
+    """The model itself in float64; its own tensors are restored in any case."""
     tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
     own = [tensor.data for tensor in tensors]
     try:
@@ -55,9 +55,9 @@ def in_float64(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def float64_copies(model: nn.Module) -> Iterator[None]:
-    """Copies in float64 in place of the model's tensors, which are not touched.
+    """Float64 copies in place of the model's tensors, which are not changed.
 
-    A graph under way, or a wrapper that waits for gradients, holds on to the tensors themselves.
+    A graph in progress, or a wrapper that waits for gradients, keeps references to the tensors themselves.
     """
     copies: dict[int, nn.Parameter] = {}
     own = [(module, dict(module._parameters), dict(module._buffers)) for module in model.modules()]
@@ -65,8 +65,8 @@ def float64_copies(model: nn.Module) -> Iterator[None]:
         for module, parameters, buffers in own:
             for name, parameter in parameters.items():
                 if parameter is not None and parameter.is_floating_point():
-                    made = nn.Parameter(parameter.detach().double(), parameter.requires_grad)
-                    setattr(module, name, copies.setdefault(id(parameter), made))
+                    copied = nn.Parameter(parameter.detach().double(), parameter.requires_grad)
+                    setattr(module, name, copies.setdefault(id(parameter), copied))
             for name, buffer in buffers.items():
                 if buffer is not None and buffer.is_floating_point():
                     module._buffers[name] = buffer.detach().double()
@@ -89,7 +89,7 @@ def as_float64(batch: Batch) -> Batch:
 
 @contextmanager
 def own_gradients(model: nn.Module) -> Iterator[None]:
-    """A credit function may call backward(): the parameters' .grad come back as they were."""
+    """Restore the .grad of every parameter: a credit function may call backward()."""
     before = [(p, p.grad, None if p.grad is None else p.grad.clone()) for p in model.parameters()]
     try:
         yield
@@ -103,8 +103,8 @@ def own_gradients(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def preserved_rng() -> Iterator[None]:
-    """The random states of Python, NumPy and torch come back: a data loader may draw from any of them."""
-    states = random.getstate(), numpy.random.get_state()  # noqa: NPY002  (the legacy state is what others draw from)
+    """Restore the random states of Python, NumPy and torch: a data loader may draw from any of them."""
+    states = random.getstate(), numpy.random.get_state()  # noqa: NPY002  (data loaders draw from the legacy state)
     with torch.random.fork_rng(devices=[]):
         try:
             yield

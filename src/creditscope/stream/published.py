@@ -1,4 +1,4 @@
-"""Models of the published contract: embed, residual blocks and read-out, or `return_hidden=True`."""
+"""Streams of models with the published interface: embed, residual blocks and read-out, or `return_hidden=True`."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.errors import ModelMismatch
-from creditscope.stream.hooks import HookedBlocks, Seen, first_tensor, residual
+from creditscope.stream.hooks import BlockPass, HookedBlocks, first_tensor, residual
 from creditscope.stream.states import Pass, Read, Shifts, StagedStream, Stream, block_lists, called, logits_of
 
 
-class ContractStream(StagedStream):
-    """A model of the published contract that does not return its states."""
+class PublishedStream(StagedStream):
+    """A model with the published interface that does not return its states."""
 
     def __init__(self, model: nn.Module, read: Read) -> None:
-        super().__init__(model, read, ContractStages(model))
+        super().__init__(model, read, PublishedStages(model))
 
     def verify(self, inputs: Any, logits: Tensor) -> None:
-        """The stages one after the other must give what the model gives."""
+        """Refuse stages that, run one after the other, do not give the model's logits."""
         with torch.no_grad():
             own = logits_of(called(self.model, inputs))
         if own.shape != logits.shape or not torch.allclose(own, logits, rtol=1e-3, atol=1e-5, equal_nan=True):
             raise ModelMismatch(
                 f"The embedding, blocks and read-out of {type(self.model).__name__} one after the other do not give "
                 "the model's own logits.\n"
-                "The states would be those of another network. Its forward pass does more than h + block(h), or other "
-                f"things: pass blocks= the path of its block list. {block_lists(self.model)}"
+                "The states would be those of another network: the forward pass is not a chain of h + block(h). "
+                f"Pass blocks= the path of its block list. {block_lists(self.model)}"
             )
 
 
-class ContractStages:
-    """The stages of a model of the published contract: `embed`, residual `blocks`, (`out_ln`, `out_head`)."""
+class PublishedStages:
+    """The stages of a model with the published interface: `embed`, residual `blocks`, (`out_ln`, `out_head`)."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -76,26 +76,26 @@ class HiddenStream(Stream):
         return self._listed
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
-        """The states as the model gives them; shifts enter through its blocks."""
+        """The states as the model returns them; shifts enter through its blocks."""
         if shifts and self._branches is None:
-            with torch.no_grad(), self._hooked.recording() as seen:
+            with torch.no_grad(), self._hooked.recording() as record:
                 hiddens = self._answer(inputs)[1]
-            self._branches = self._kinds(seen, hiddens)
-        with self._hooked.recording() as seen, self._hooked.shifting(shifts or {}, self._branches or ()):
+            self._branches = self._kinds(record, hiddens)
+        with self._hooked.recording() as record, self._hooked.shifting(shifts or {}, self._branches or ()):
             logits, hiddens = self._answer(inputs)
-        seen.unchanged()
+        record.unchanged()
         return Pass(hiddens, hiddens, logits)
 
-    def _kinds(self, seen: Seen, hiddens: tuple[Tensor, ...]) -> tuple[bool, ...]:
-        """Which blocks are residual, as the contract says; the others must at least read the states themselves."""
-        seen.complete()
-        kinds = tuple(map(residual, hiddens, seen.outputs, hiddens[1:]))
-        for index, (branch, entered, state) in enumerate(zip(kinds, seen.inputs, hiddens, strict=False)):
+    def _kinds(self, record: BlockPass, hiddens: tuple[Tensor, ...]) -> tuple[bool, ...]:
+        """Which blocks are residual, as in the published interface; any other one must read the state itself."""
+        record.complete()
+        kinds = tuple(map(residual, hiddens, record.outputs, hiddens[1:]))
+        for index, (branch, entered, state) in enumerate(zip(kinds, record.inputs, hiddens, strict=False)):
             if not branch and entered is not state:
                 raise ModelMismatch(
                     f"Block {index} of {type(self.model).__name__} neither reads h_{index} itself nor adds to it: "
                     f"h_{index + 1} is not h_{index} + block(h_{index}).\n"
-                    "What a change of the state would do cannot be seen. Pass blocks= the path of its block list."
+                    "The effect of a changed state cannot be measured. Pass blocks= the path of its block list."
                 )
         return kinds
 

@@ -1,4 +1,4 @@
-"""What is the true gradient of a model whose layers define their own backward?  That of a plain twin."""
+"""Reference models: the true gradient for a model whose layers define their own backward."""
 
 from __future__ import annotations
 
@@ -41,47 +41,47 @@ CLOSE = {"rtol": 1e-3, "atol": 1e-5, "equal_nan": True}
 
 
 def plain_twin(model: nn.Module) -> nn.Module:
-    """The same network with torch's own layers in place of those that define their own backward.
+    """A reference model: the same network with torch's own layers in place of those that define their own backward.
 
-    A layer that is a torch.nn layer with another forward becomes that torch.nn layer; backward hooks are left out.
-    All weights are shared, so that the twin follows the training. It comes in evaluation mode.
+    A torch.nn layer with another forward becomes that torch.nn layer; backward hooks are left out. All weights are
+    shared, so that the reference model follows the training. It is in evaluation mode.
     """
     changed: list[str] = []
-    twin = _twin(bare(model), "", {}, changed)
+    reference = _plain(bare(model), "", {}, changed)
     if not changed:
         raise ModelMismatch(
             f"{type(model).__name__} has no layer that is a torch.nn layer with a forward or backward of its own.\n"
-            "There is nothing to put a plain layer in place of. Write the plain network, load the weights into it, and "
-            "pass it as reference=."
+            "No layer can be replaced by a plain one. Write the plain network, load the weights into it, and pass it "
+            "as reference=."
         )
-    return twin
+    return reference
 
 
-def _twin(module: nn.Module, name: str, known: dict[int, nn.Module], changed: list[str]) -> nn.Module:
+def _plain(module: nn.Module, name: str, known: dict[int, nn.Module], changed: list[str]) -> nn.Module:
     if id(module) in known:
         return known[id(module)]
     kind = _kind(module)
-    twin: nn.Module = (kind or type(module)).__new__(kind or type(module))
-    known[id(module)] = twin
-    twin.__dict__.update(module.__dict__)
+    plain: nn.Module = (kind or type(module)).__new__(kind or type(module))
+    known[id(module)] = plain
+    plain.__dict__.update(module.__dict__)
     own = {"weight", "bias"} if kind is not None else set(module._parameters)
-    twin.__dict__["_parameters"] = {key: value for key, value in module._parameters.items() if key in own}
-    twin.__dict__["_buffers"] = dict(module._buffers)
-    twin.__dict__["_modules"] = {
-        key: None if child is None else _twin(child, f"{name}.{key}", known, changed)
+    plain.__dict__["_parameters"] = {key: value for key, value in module._parameters.items() if key in own}
+    plain.__dict__["_buffers"] = dict(module._buffers)
+    plain.__dict__["_modules"] = {
+        key: None if child is None else _plain(child, f"{name}.{key}", known, changed)
         for key, child in module._modules.items()
     }
     hooked = any(module.__dict__.get(hooks) for hooks in BACKWARD)
-    twin.__dict__.update({hooks: OrderedDict() for hooks in BACKWARD}, _is_full_backward_hook=None, training=False)
+    plain.__dict__.update({hooks: OrderedDict() for hooks in BACKWARD}, _is_full_backward_hook=None, training=False)
     if kind is not None:
-        twin.__dict__.pop("forward", None)
+        plain.__dict__.pop("forward", None)
     if kind is not None or hooked:
         changed.append(name)
-    return twin
+    return plain
 
 
 def _kind(module: nn.Module) -> type[nn.Module] | None:
-    """The torch.nn layer that a module is with another forward, None if it is none or is just that."""
+    """The torch.nn layer that a module derives from with another forward; None if there is none."""
     for kind in KINDS:
         if isinstance(module, kind):
             other = type(module).forward is not kind.forward or "forward" in module.__dict__
@@ -90,19 +90,19 @@ def _kind(module: nn.Module) -> type[nn.Module] | None:
 
 
 class ModelWithReference(nn.Module):
-    """A model beside its plain twin: what is done to the weights of one is done to both."""
+    """A model and its reference model in one module: a change of precision or mode reaches both."""
 
     def __init__(self, reference: nn.Module, model: nn.Module) -> None:
         super().__init__()
         self.reference, self.model = reference, model
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The reference answers."""
+        """The output of the reference model."""
         return self.reference(*args, **kwargs)
 
 
 class ReferencedStream(Stream):
-    """States and gradients of the plain twin, once it is certain that the model computes the same."""
+    """States and gradients of the reference model, after a check that the model computes the same states."""
 
     def __init__(self, reference: Stream, own: Stream) -> None:
         super().__init__(ModelWithReference(reference.model, own.model), reference.rule)
@@ -110,37 +110,37 @@ class ReferencedStream(Stream):
 
     @property
     def subject(self) -> nn.Module:
-        """The model beside the twin."""
+        """The user's own model."""
         return self.own.model
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """The blocks of the twin."""
+        """The blocks of the reference model."""
         return self._reference.blocks
 
     def checks(self) -> dict[str, Guard]:
-        """The twin's own, and that it is one."""
+        """The guards of the reference model, and that it agrees with the model."""
         passed = Guard(GuardStatus.PASSED, "its states and logits are the model's")
         return {**self._reference.checks(), "reference": passed}
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
-        """As the twin."""
+        """As the reference model."""
         return self._reference.run(inputs, shifts)
 
     def certain(self, layer: int) -> bool:
-        """As the twin."""
+        """As the reference model."""
         return self._reference.certain(layer)
 
     def onward(self, layer: int, state: Tensor) -> Tensor | None:
-        """As the twin."""
+        """As the reference model."""
         return self._reference.onward(layer, state)
 
     def oriented(self, tensor: Tensor) -> Tensor:
-        """As the twin."""
+        """As the reference model."""
         return self._reference.oriented(tensor)
 
     def verify(self, inputs: Any, logits: Tensor) -> None:
-        """The model itself must have the same states and logits."""
+        """Refuse a reference model whose states or logits are not the model's."""
         with torch.no_grad():
             self._reference.verify(inputs, logits)
             plain, own = self._reference.run(inputs), self.own.run(inputs)
@@ -161,7 +161,7 @@ class ReferencedStream(Stream):
 
 @dataclass(frozen=True, eq=False)
 class OwnBackward(CreditSource):
-    """What the model's own backward pass brings to its states."""
+    """The signals that the model's own backward pass delivers at its states."""
 
     stream: Stream
     loss_fn: LossFunction
@@ -172,7 +172,7 @@ class OwnBackward(CreditSource):
         forward = inspect.signature(self.stream.model.forward).parameters
         if not {"targets", "loss_function"} <= set(forward):
             return capture(self.stream, batch, self.loss_fn).gradients
-        name = next(iter(forward))  # a model that broadcasts its own error wants the labels in the forward pass
+        name = next(iter(forward))  # a model that broadcasts its own error takes the labels in its forward pass
         inputs = {name: batch.inputs, "targets": batch.labels, "loss_function": self._total}
         with _containers_training(self.stream.model):
             return capture(self.stream, Batch(inputs, batch.labels), self.loss_fn).gradients
@@ -183,9 +183,9 @@ class OwnBackward(CreditSource):
 
 @contextmanager
 def _containers_training(model: nn.Module) -> Iterator[None]:
-    """Modules that hold others believe that they train; the layers, dropout and batch norm among them, do not.
+    """Modules with children are in training mode, layers such as dropout and batch norm are not.
 
-    Whatever attributes the forward pass leaves behind are gone afterwards.
+    Attributes that the forward pass sets are removed afterwards.
     """
     before = [(module, dict(module.__dict__)) for module in model.modules()]
     try:
@@ -199,9 +199,9 @@ def _containers_training(model: nn.Module) -> Iterator[None]:
 
 
 def referenced(model: nn.Module, reference: nn.Module | None, blocks: str | Sequence[str] | None, read: Read) -> Stream:
-    """The stream of a model, beside its plain twin if there is one.
+    """The stream of a model, through its reference model if there is one.
 
-    Blocks that the twin does not have by name are searched in it.
+    Blocks that the reference model does not have by name are searched in it.
     """
     own = find_stream(model, blocks, read)
     if reference is None:
@@ -209,12 +209,12 @@ def referenced(model: nn.Module, reference: nn.Module | None, blocks: str | Sequ
     plain = bare(reference)
     names = [blocks] if isinstance(blocks, str) else list(blocks or ())
     known = dict(plain.named_modules())
-    there = blocks if all(name in known for name in names) else None
-    return ReferencedStream(find_stream(plain, there, read), own)
+    shared = blocks if all(name in known for name in names) else None
+    return ReferencedStream(find_stream(plain, shared, read), own)
 
 
 def own_credit(stream: Stream, credit: Any, local: bool | None, loss_fn: LossFunction) -> tuple[Any, bool | None]:
-    """The credit that was given; beside a plain twin, what the model's own backward brings if none was."""
+    """The given credit; without one, and with a reference model, the signals of the model's own backward pass."""
     if credit is None and isinstance(stream, ReferencedStream):
         return OwnBackward(stream.own, loss_fn, local is not False), None
     return credit, local

@@ -1,4 +1,4 @@
-"""What is a stream of states, and which vector stands for a state?"""
+"""Stream: a model with access to its states, and the rule that reads one vector from each state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Pass:
 
 
 class Stream(ABC):
-    """A model together with the way to see its states."""
+    """A model together with a way to read and shift its states."""
 
     def __init__(self, model: nn.Module, read: Read) -> None:
         self.model = model
@@ -40,11 +40,11 @@ class Stream(ABC):
         """One forward pass, with `shifts[l]` added to h_l on the way."""
 
     def certain(self, layer: int) -> bool:
-        """Whether a shift of h_layer reaches everything that the model does with it."""
+        """Whether a shift of h_layer reaches every use that the model makes of it."""
         return True
 
     def onward(self, layer: int, state: Tensor) -> Tensor | None:
-        """Logits from h_layer = state on, without what lies below; None where the model can only be run whole."""
+        """The logits from h_layer = state onward; None where the model can only be run as a whole."""
         return None
 
     @property
@@ -61,7 +61,7 @@ class Stream(ABC):
         """Refuse a stream whose logits are not the model's own."""
 
     def checks(self) -> dict[str, Guard]:
-        """What was found out about the stream, for the report."""
+        """The guards of this stream, for the report."""
         return {}
 
     def oriented(self, tensor: Tensor) -> Tensor:
@@ -69,31 +69,31 @@ class Stream(ABC):
         return tensor
 
     def settle(self, inputs: Any) -> Tensor:
-        """The logits; where nobody said which vector stands for a token state, take what the read-out consumes."""
+        """The logits; a read rule of "auto" is replaced by the token that the read-out consumes."""
         with torch.no_grad():
             first = self.run(inputs)
         if self.rule == "auto" and first.hiddens[-1].dim() == 3:
             with torch.enable_grad():
-                seen = self.run(inputs)
-                self.rule = consumed(seen.logits, self.oriented, seen.anchors[-1]) or self._poisoned(inputs, seen)
+                again = self.run(inputs)
+                self.rule = consumed(again.logits, self.oriented, again.anchors[-1]) or self._poisoned(inputs, again)
         return first.logits
 
-    def _poisoned(self, inputs: Any, seen: Pass) -> Read:
-        """For a read-out of zeros, which has no gradient: 0·NaN still tells what it consumes."""
+    def _poisoned(self, inputs: Any, given: Pass) -> Read:
+        """The token that a read-out of zeros consumes: it has no gradient, but 0·NaN is NaN."""
         ends: tuple[tuple[Read, int], ...] = (("first", 0), (-1, -1))
         for rule, token in ends:
-            poison = torch.full_like(seen.hiddens[-1], torch.nan)
+            poison = torch.full_like(given.hiddens[-1], torch.nan)
             poison[:, token] = 0
             with torch.no_grad():
-                if not bool(self.run(inputs, {len(seen.hiddens) - 1: poison}).logits.isnan().any()):
+                if not bool(self.run(inputs, {len(given.hiddens) - 1: poison}).logits.isnan().any()):
                     return rule
         return "mean"
 
     def vectors(self, state: Tensor) -> Tensor:
-        """What stands for a state: (N, d), or (N, positions, d) if every position counts.
+        """The vectors read from a state: (N, d), or (N, positions, d) if every position counts.
 
-        A flat state stands for itself; of a token state (N, T, d) one token, the mean or all; a convolutional state
-        (N, C, H, W) is averaged over H and W. Credit and gradients are read by the same linear map.
+        A flat state is read as it is; a token state (N, T, d) at one token, as the mean or at all of them; a
+        convolutional state (N, C, H, W) as the mean over H and W. The same linear map reads credit and gradients.
         """
         if state.dim() == 2:
             return state
@@ -112,14 +112,14 @@ class Stream(ABC):
         token = self.rule if isinstance(self.rule, int) else 0
         if not -state.shape[1] <= token < state.shape[1]:
             raise InvalidInput(
-                f"read={token} asks for a token that a state of {state.shape[1]} tokens does not have.\n"
+                f"read={token} is outside a state of {state.shape[1]} tokens.\n"
                 "Pass a token index within the sequence, or 'first', 'mean' or 'all'."
             )
         return state[:, token]
 
 
 class StagedStream(Stream):
-    """Embedding, blocks and read-out run one after the other; nothing is differentiated before h_0."""
+    """Embedding, blocks and read-out run one after the other; differentiation ends at h_0."""
 
     def __init__(self, model: nn.Module, read: Read, stages: Any) -> None:
         super().__init__(model, read)
@@ -131,7 +131,7 @@ class StagedStream(Stream):
         return list(self._stages.blocks)
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
-        """h_0 is cut from the embedding: it is where differentiation ends."""
+        """One pass; differentiation ends at h_0, which is cut from the embedding."""
         shifts = shifts or {}
         with torch.no_grad():
             state = self._stages.embedding(inputs)
@@ -160,9 +160,9 @@ def consumed(logits: Tensor, oriented: Callable[[Tensor], Tensor], deepest: Tens
     A read-out that takes one token leaves an exact zero in the gradient of all others; None if all are zero.
     """
     weights = torch.randn(logits.shape[-1], generator=torch.Generator().manual_seed(0)).to(logits)
-    found: tuple[Tensor | None, ...] = torch.autograd.grad((logits @ weights).sum(), deepest, allow_unused=True)
-    gradient = found[0]
-    if gradient is None:  # the trace says so in its own words
+    gradients: tuple[Tensor | None, ...] = torch.autograd.grad((logits @ weights).sum(), deepest, allow_unused=True)
+    gradient = gradients[0]
+    if gradient is None:  # `capture` explains it
         return "auto"
     used = (oriented(gradient) != 0).any(-1)  # (N, tokens)
     if logits.dim() > 2 and logits.shape[1] == used.shape[1]:
@@ -174,8 +174,8 @@ def consumed(logits: Tensor, oriented: Callable[[Tensor], Tensor], deepest: Tens
     token = used.float().argmax(1)
     if bool((token != token[0]).any()):
         raise ModelMismatch(
-            f"The read-out takes one token of each sample, but not the same one: {token[:8].tolist()}.\n"
-            "No single position stands for the state. Pass batches whose samples end at the same place, or read= "
+            f"The read-out takes one token of each sample, but not always the same one: {token[:8].tolist()}.\n"
+            "No single position represents the state. Pass batches whose samples end at the same token, or read= "
             "'mean', 'all' or a token index."
         )
     position = int(token[0])
@@ -183,9 +183,9 @@ def consumed(logits: Tensor, oriented: Callable[[Tensor], Tensor], deepest: Tens
 
 
 def called(model: nn.Module, inputs: Any, **options: Any) -> Any:
-    """What the model returns; a tuple of inputs are its arguments, a dict its keyword arguments.
+    """The output of the model; a tuple of inputs is passed as arguments, a dict as keyword arguments.
 
-    It gets copies of floating-point inputs: it may write into them, and its states can be differentiated by.
+    Floating-point inputs are copied: the model may write into them, and gradients reach its states.
     """
     copies = each_tensor(inputs, _rooted)
     if isinstance(copies, dict):
@@ -194,13 +194,13 @@ def called(model: nn.Module, inputs: Any, **options: Any) -> Any:
 
 
 def logits_of(output: Any) -> Tensor:
-    """The logits in what a model returned: a tensor, the first of a tuple, `.logits` or ["logits"]."""
+    """The logits in the output of a model: a tensor, the first of a tuple, `.logits` or ["logits"]."""
     named = output.get("logits", output) if isinstance(output, Mapping) else getattr(output, "logits", output)
     return first_tensor(named, "The model")
 
 
 def block_lists(model: nn.Module) -> str:
-    """A sentence about the lists of modules that may be a model's blocks."""
+    """A sentence that names the module lists of a model, any of which may be its blocks."""
     lists = [
         f"{name} ({len(module)} x {type(next(iter(module))).__name__})"
         for name, module in model.named_modules()

@@ -1,4 +1,4 @@
-"""One pass over one batch, written down: every state and every sample's own gradient at it."""
+"""Trace: the states of one forward pass, and every sample's own gradient at each of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What one forward and one backward pass over a batch show.
+    """The result of one forward and one backward pass over a batch.
 
-    hiddens    h_0..h_L as the model holds them, detached
+    hiddens    h_0..h_L in the model's own shapes, detached
     gradients  g_l = ∂ℓ/∂h_l, of each sample's own loss (the sum over the batch, never the mean)
     error      ∂ℓ/∂logits; for cross-entropy e = softmax(logits) - onehot(labels)
     losses     one per sample (or position)
@@ -35,7 +35,7 @@ class Trace:
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Each sample's own cross-entropy; half-precision logits are compared in float32."""
+    """Each sample's own cross-entropy; half-precision logits are converted to float32."""
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
     return F.cross_entropy(logits, labels, reduction="none")
@@ -44,28 +44,28 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 def capture(stream: Stream, batch: Batch, loss_fn: LossFunction = cross_entropy) -> Trace:
     """One forward and one backward pass: states, gradients, logits."""
     with torch.enable_grad():
-        seen = stream.run(batch.inputs)
-        losses = per_sample(loss_fn, seen.logits, batch.labels)
-        named = {f"h_{layer}": anchor for layer, anchor in enumerate(seen.anchors)}
-        *gradients, error = _derivatives(losses, {**named, "logits": seen.logits}, type(stream.model).__name__)
-        one_each = seen.logits.dim() == 1  # a regression with one number per sample
+        forward = stream.run(batch.inputs)
+        losses = per_sample(loss_fn, forward.logits, batch.labels)
+        named = {f"h_{layer}": anchor for layer, anchor in enumerate(forward.anchors)}
+        *gradients, error = _derivatives(losses, {**named, "logits": forward.logits}, type(stream.model).__name__)
+        one_each = forward.logits.dim() == 1  # a regression with one number per sample
     return Trace(
-        hiddens=tuple(state.detach() for state in seen.hiddens),
+        hiddens=tuple(state.detach() for state in forward.hiddens),
         gradients=tuple(stream.oriented(gradient) for gradient in gradients),
         error=error[:, None] if one_each else error,
-        logits=seen.logits.detach()[:, None] if one_each else seen.logits.detach(),
+        logits=forward.logits.detach()[:, None] if one_each else forward.logits.detach(),
         labels=batch.labels,
         losses=losses.detach(),
     )
 
 
 def _derivatives(losses: Tensor, by: dict[str, Tensor], model: str) -> tuple[Tensor, ...]:
-    """∂Σℓ/∂ each of the named tensors; one that the losses do not depend on is refused."""
+    """∂Σℓ/∂x for each of the named tensors x; one that the losses do not depend on is refused."""
     live = [tensor for tensor in by.values() if tensor.requires_grad and losses.requires_grad]
-    found = torch.autograd.grad(losses, live, torch.ones_like(losses), allow_unused=True) if live else ()
-    known = tuple(gradient for gradient in found if gradient is not None)
+    gradients = torch.autograd.grad(losses, live, torch.ones_like(losses), allow_unused=True) if live else ()
+    known = tuple(gradient for gradient in gradients if gradient is not None)
     if len(known) < len(by):
-        used = {id(tensor) for tensor, gradient in zip(live, found, strict=True) if gradient is not None}
+        used = {id(tensor) for tensor, gradient in zip(live, gradients, strict=True) if gradient is not None}
         name = next(name for name, tensor in by.items() if id(tensor) not in used)
         raise ModelMismatch(
             f"The loss of {model} does not depend on its {name} as returned.\n"
@@ -76,18 +76,18 @@ def _derivatives(losses: Tensor, by: dict[str, Tensor], model: str) -> tuple[Ten
 
 
 def losses_at(stream: Stream, batch: Batch, shifts: Shifts, loss_fn: LossFunction = cross_entropy) -> Tensor:
-    """Each sample's loss after its states were moved by `shifts`; no gradient."""
+    """Each sample's loss with its states moved by `shifts`; no gradient."""
     with torch.no_grad():
         return per_sample(loss_fn, stream.run(batch.inputs, shifts).logits, batch.labels)
 
 
 def per_sample(loss_fn: LossFunction, logits: Tensor, labels: Tensor) -> Tensor:
-    """The losses, once it is certain that there is one for each sample."""
+    """The losses; a loss function that does not return one per sample is refused."""
     losses = loss_fn(logits, labels)
     if losses.dim() == 0 or losses.shape[0] != logits.shape[0]:
         raise InvalidInput(
             f"loss_fn returned shape {tuple(losses.shape)} for {logits.shape[0]} samples.\n"
-            "Gradients of a mean carry 1/N and make every limit depend on the batch size. "
+            "Gradients of a mean contain 1/N, so that every limit would depend on the batch size. "
             'Return one loss per sample (reduction="none").'
         )
     return losses

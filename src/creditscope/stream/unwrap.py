@@ -1,4 +1,4 @@
-"""What is the model itself?  Wrappers are taken off; what cannot be differentiated is refused with a reason."""
+"""Removes wrappers around a model, and refuses models that cannot be hooked or differentiated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def bare(model: nn.Module) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise ModelMismatch(
             f"The model is a {type(model).__name__}, not a torch.nn.Module.\n"
-            "It has no modules to look into. Pass the network itself."
+            "It has no blocks to audit. Pass the network itself."
         )
     inner: Any = model
     while (wrapped := _inside(inner)) is not None:
@@ -28,7 +28,7 @@ def bare(model: nn.Module) -> nn.Module:
 
 
 def _inside(model: nn.Module) -> nn.Module | None:
-    """What a wrapper holds, None if the model is none."""
+    """The model inside a wrapper; None if the model is not a wrapper."""
     if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
         inner: nn.Module = model.module
         return inner
@@ -38,31 +38,31 @@ def _inside(model: nn.Module) -> nn.Module | None:
 
 def autocasts(model: nn.Module, run: Callable[[], object]) -> bool:
     """Whether the model switches autocast on by itself while it runs."""
-    seen: list[bool] = []
+    enabled: list[bool] = []
     kinds = {tensor.device.type for tensor in model.parameters()} | {"cpu"}
 
-    def look(module: nn.Module, args: Any) -> None:
-        seen.append(any(torch.is_autocast_enabled(kind) for kind in kinds))
+    def note(module: nn.Module, args: Any) -> None:
+        enabled.append(any(torch.is_autocast_enabled(kind) for kind in kinds))
 
     with ExitStack() as stack:
         for module in model.modules():
-            stack.callback(module.register_forward_pre_hook(look).remove)
+            stack.callback(module.register_forward_pre_hook(note).remove)
         run()
-    return any(seen)
+    return any(enabled)
 
 
 def _refuse(model: nn.Module) -> None:
-    """Models whose blocks cannot be seen or whose numbers cannot be differentiated."""
+    """Refuse models whose blocks cannot be hooked or whose numbers cannot be differentiated."""
     name, tensors = type(model).__name__, [*model.parameters(), *model.buffers()]
     if isinstance(model, torch.jit.ScriptModule):
         raise ModelMismatch(
-            f"{name} is a TorchScript module: its blocks run where no hook sees them.\n"
+            f"{name} is a TorchScript module: hooks do not reach its blocks.\n"
             "There would be no states to measure. Pass the Python module that it was scripted from."
         )
     if any(is_lazy(tensor) for tensor in tensors):
         raise ModelMismatch(
-            f"{name} has parameters that are not made yet.\n"
-            "Its lazy layers learn their shapes from the first batch. Run the model once before the audit."
+            f"{name} has lazy parameters that are not initialised.\n"
+            "Their shapes are set by the first batch. Run the model once before the audit."
         )
     if any(tensor.is_meta for tensor in tensors):
         raise ModelMismatch(
@@ -71,21 +71,21 @@ def _refuse(model: nn.Module) -> None:
         )
     if any(tensor.is_inference() for tensor in tensors):
         raise ModelMismatch(
-            f"{name} was made inside torch.inference_mode(): autograd cannot save its tensors.\n"
-            "There would be no gradients. Make the model outside of inference mode, or load its state_dict() into one "
-            "that was."
+            f"{name} was created inside torch.inference_mode(): autograd cannot save its tensors.\n"
+            "There would be no gradients. Create the model outside of inference mode, or load its state_dict() into "
+            "one that was."
         )
     if any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):
         raise ModelMismatch(
-            f"{name} is sharded over processes: no process holds whole weights.\n"
-            "Norms and gradients would be those of a piece. Gather the full state_dict() into a plain copy of the "
+            f"{name} is sharded over processes: no process holds all weights.\n"
+            "Norms and gradients would be those of one shard. Gather the full state_dict() into a plain copy of the "
             "model and audit that."
         )
 
 
 @contextmanager
 def as_written(model: nn.Module) -> Iterator[None]:
-    """Compiled parts run as they are written, so that hooks are seen; no autocast from outside gets in."""
+    """Run compiled parts eagerly, so that hooks are called, and without an autocast of the caller."""
     compiled = any(
         getattr(module, "_compiled_call_impl", None) is not None or "_orig_mod" in module._modules
         for module in model.modules()
