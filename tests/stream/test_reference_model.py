@@ -1,4 +1,4 @@
-"""A model whose layers define their own backward: its reference model gives the gradient, its own backward the credit."""
+"""Layers that define their own backward: the reference model gives the gradient, their own backward the credit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BioTorch's models: the guard refuses them, their reference model gives the gradient, their own backward the credit."""
+"""BioTorch's models: the guard refuses them, their reference model gives the gradient, their backward the credit."""
 
 from __future__ import annotations
 

@@ -16,9 +16,7 @@ from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, capture, losses_at
 from creditscope.stream.unwrap import autocasts
 
-REMEDY = (
-    "Does a layer define its own backward? Pass reference=creditscope.plain_twin(model), or a reference model of yours."
-)
+REMEDY = "Does a layer define its own backward? Pass reference=creditscope.plain_twin(model), or your own plain copy."
 PROBE_IMAGES = 8  # the guards use the first images of the first batch
 
 
