@@ -83,6 +83,11 @@ def _moves(moves: Moves, credit: CreditEvidence) -> dict[str, Measurement]:
         "rho": _layered(
             moves.rho, credit, f"foretold and found changes of the loss; {relative}", _beside(moves.rho_bp)
         ),
+        "rho_bp": Measurement(
+            deep_mean(moves.rho_bp),
+            moves.rho_bp,
+            note=f"of the backprop gradient: {relative}; value: mean over layers 1..L",
+        ),
         "rho_absolute": _layered(
             moves.rho_absolute, credit, f"as published: {absolute}", _beside(moves.rho_absolute_bp)
         ),

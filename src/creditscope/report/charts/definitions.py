@@ -1,4 +1,4 @@
-"""How is each chart drawn?  One Altair definition per chart, the same for a page, a PDF and a PNG."""
+"""One Altair definition per chart, the same for a page, a PDF and a PNG."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from creditscope.report.charts.marks import (
     log_axis,
     plain_axis,
     rows,
-    seen,
     shape,
     stacked,
     steps,
     threads,
+    visible,
     zero,
 )
 from creditscope.report.charts.theme import Style
@@ -28,9 +28,9 @@ from creditscope.report.charts.theme import Style
 def stream(style: Style, names: Names) -> alt.LayerChart:
     """Median ‖h_l‖ per layer; the ticks are the ceilings that D1 sets to each block."""
     y = log_axis("median norm of h")
-    told = [alt.Tooltip("label:N", title="D1"), alt.Tooltip("text:N", title="fires above")]
+    tooltips = [alt.Tooltip("label:N", title="D1"), alt.Tooltip("text:N", title="fires above")]
     ticks = rows("limits").mark_tick(thickness=2, width=28, orient="horizontal", color=style.palette.bad)
-    ceilings = ticks.encode(steps("layer", "layer"), y, tooltip=told)
+    ceilings = ticks.encode(steps("layer", "layer"), y, tooltip=tooltips)
     return stacked(style.height, ceilings, *threads(style, names, y, "‖h‖"))
 
 
@@ -48,12 +48,22 @@ def gradient(style: Style, names: Names) -> alt.LayerChart:
     return stacked(style.height, region, *level(style), *lines)
 
 
+def layered_decades(style: Style, names: Names) -> alt.LayerChart:
+    """Numbers of a diagnostic per layer, on a logarithmic axis, with its limit."""
+    return stacked(style.height, *level(style), *threads(style, names, log_axis(""), "value"))
+
+
+def layered_values(style: Style, names: Names) -> alt.LayerChart:
+    """Numbers of a diagnostic per layer, on a linear axis, with its limit."""
+    return stacked(style.height, *level(style), *threads(style, names, plain_axis(""), "value"))
+
+
 def gamma(style: Style, names: Names) -> alt.LayerChart:
     """Γ per layer over its null band; open points are what a clamped cosine prints."""
     x, y = steps("layer", "layer"), plain_axis("Γ")
-    told = [alt.Tooltip("layer:Q"), alt.Tooltip("text:N", title="by chance"), alt.Tooltip("run:N", title="run")]
-    band = seen("null").mark_bar(width=26, opacity=0.25, fill=style.palette.muted)
-    chance = band.encode(x, alt.Y("low:Q"), alt.Y2("high:Q"), tooltip=told)
+    tooltips = [alt.Tooltip("layer:Q"), alt.Tooltip("text:N", title="by chance"), alt.Tooltip("run:N", title="run")]
+    band = visible("null").mark_bar(width=26, opacity=0.25, fill=style.palette.muted)
+    chance = band.encode(x, alt.Y("low:Q"), alt.Y2("high:Q"), tooltip=tooltips)
     clamped = hollow(style, "others", y, hover("layer", "Γ clamped"))
     return stacked(style.height, chance, zero(style), clamped, *threads(style, names, y, "Γ"), banner(style))
 
@@ -71,9 +81,9 @@ def nudge(style: Style, names: Names) -> alt.LayerChart:
 def _score(style: Style, names: Names, title: str, value: str) -> alt.LayerChart:
     """What the credit is worth per layer; open points are other scores of the same run."""
     y = plain_axis(title)
-    told = hover("layer", value, alt.Tooltip("kind:N", title="of"))
-    others = hollow(style, "others", y, told, shape="square", size=70)
-    reference = hollow(style, "reference", y, told, shape="diamond", size=70)
+    tooltips = hover("layer", value, alt.Tooltip("kind:N", title="of"))
+    others = hollow(style, "others", y, tooltips, shape="square", size=70)
+    reference = hollow(style, "reference", y, tooltips, shape="diamond", size=70)
     return stacked(style.height, zero(style), others, reference, *threads(style, names, y, value))
 
 
@@ -100,11 +110,11 @@ def _curve(style: Style, names: Names, y: alt.Y, value: str) -> alt.LayerChart:
 
 
 def margin(style: Style, names: Names) -> alt.LayerChart:
-    """Accuracy above the frozen control: a point per seed, and every interval there is."""
+    """Accuracy above the frozen control: a point and its interval per seed and over seeds."""
     x = alt.X("value:Q", title="accuracy above the frozen control, points", axis=alt.Axis(tickCount=6))
     y = alt.Y("series:N", title=None, sort=list(names), axis=alt.Axis(labelLimit=150))
     slot = alt.YOffset("slot:O")
-    told = [
+    tooltips = [
         alt.Tooltip(f"{field}:N", title=title)
         for field, title in (
             ("series", "method"),
@@ -114,23 +124,23 @@ def margin(style: Style, names: Names) -> alt.LayerChart:
             ("run", "run"),
         )
     ]
-    bars = seen("points").mark_rule(strokeWidth=2.2, opacity=0.8)
-    spans = bars.encode(y, slot, colour(style, names), x=alt.X("low:Q"), x2="high:Q", tooltip=told)
-    marks = seen("points").mark_point(filled=True, size=60, opacity=1)
-    points = marks.encode(x, y, slot, colour(style, names), shape(style, names), tooltip=told)
+    bars = visible("points").mark_rule(strokeWidth=2.2, opacity=0.8)
+    spans = bars.encode(y, slot, colour(style, names), x=alt.X("low:Q"), x2="high:Q", tooltip=tooltips)
+    marks = visible("points").mark_point(filled=True, size=60, opacity=1)
+    points = marks.encode(x, y, slot, colour(style, names), shape(style, names), tooltip=tooltips)
     limit = rows("limits").mark_rule(strokeDash=[5, 4], strokeWidth=1.4, stroke=style.palette.bad).encode(x)
-    words = rows("limits").mark_text(align="left", baseline="bottom", dy=-3, fill=style.palette.bad)
-    told_limit = words.encode(x=alt.value(0), y=alt.value(0), text="label:N")
-    return stacked(style.height, limit, told_limit, spans, points)
+    labels = rows("limits").mark_text(align="left", baseline="bottom", dy=-3, fill=style.palette.bad)
+    limit_label = labels.encode(x=alt.value(0), y=alt.value(0), text="label:N")
+    return stacked(style.height, limit, limit_label, spans, points)
 
 
 def decisions(style: Style, names: Names) -> alt.LayerChart:
-    """Which way of reporting walks back which method: a word in every field."""
+    """Which way of reporting rejects which method, with the count in every field."""
     x = alt.X("strategy:N", title=None, sort=None, axis=alt.Axis(orient="top", labelAngle=-35, domain=False))
     y = alt.Y("series:N", title=None, sort=list(names), axis=alt.Axis(domain=False, labelLimit=150))
-    told = [alt.Tooltip(f"{field}:N") for field in ("series", "strategy", "text")]
+    tooltips = [alt.Tooltip(f"{field}:N") for field in ("series", "strategy", "text")]
     fill = alt.condition("datum.share > 0", alt.value(style.palette.bad), alt.value(style.palette.line))
     strength = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0.25, 0.45]), legend=None)
-    fields = seen("points").mark_rect(stroke=style.palette.surface, strokeWidth=2)
-    words = seen("points").mark_text(fill=style.palette.ink).encode(x, y, text="word:N", tooltip=told)
-    return stacked(style.height, fields.encode(x, y, fill=fill, opacity=strength, tooltip=told), words)
+    fields = visible("points").mark_rect(stroke=style.palette.surface, strokeWidth=2)
+    labels = visible("points").mark_text(fill=style.palette.ink).encode(x, y, text="word:N", tooltip=tooltips)
+    return stacked(style.height, fields.encode(x, y, fill=fill, opacity=strength, tooltip=tooltips), labels)

@@ -11,7 +11,7 @@ from creditscope.errors import InvalidInput
 from creditscope.files import whole
 from creditscope.report.charts.inputs import ChartInputs, ChartPlan
 from creditscope.report.charts.marks import named
-from creditscope.report.charts.plans import PLANS
+from creditscope.report.charts.plans import plans
 from creditscope.report.charts.rows import Row
 from creditscope.report.charts.theme import PAPER, Style
 
@@ -21,7 +21,7 @@ SCALE = 4.0  # of a PNG: a column of 8 cm then has 400 dots per inch
 
 @dataclass(frozen=True, slots=True)
 class ChartFigure:
-    """A chart with its words and its numbers."""
+    """A chart with its title, its caption and its numbers."""
 
     name: str
     title: str
@@ -29,13 +29,12 @@ class ChartFigure:
     spec: dict[str, Any]
     headings: tuple[str, ...]
     table: tuple[tuple[str, ...], ...]
-    wide: bool = False  # a line per run needs the width of a page
+    wide: bool = False  # charts with a line per run take the width of a page
 
 
 def figures(inputs: ChartInputs, style: Style) -> list[ChartFigure]:
-    """Every figure that the inputs has numbers for, in the order in which they are read."""
-    plans = (plan(inputs) for plan in PLANS)
-    return [_figure(plan, inputs, style) for plan in plans if plan is not None]
+    """Every figure that has numbers, in the order of reading."""
+    return [_figure(plan, inputs, style) for plan in plans(inputs)]
 
 
 def _figure(plan: ChartPlan, inputs: ChartInputs, style: Style) -> ChartFigure:
@@ -57,14 +56,14 @@ def _filled(spec: dict[str, Any], rows: dict[str, list[Row]]) -> dict[str, Any]:
 
 
 def _finite(row: Row) -> Row:
-    """A row whose numbers JSON has a word for: a diverged network must not stop its own report."""
+    """The row with None for numbers that JSON does not know: a diverged network has charts too."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()
     }
 
 
 def write_figures(inputs: ChartInputs, folder: Path, form: str = "pdf") -> list[Path]:
-    """Write every figure that the inputs has numbers for, controls left out; their paths."""
+    """Write every figure that has numbers, controls left out; their paths."""
     if form not in get_args(Format):
         raise InvalidInput(f"There is no format called {form!r} for figures.\nUse pdf, svg or png.")
     written = []

@@ -1,4 +1,4 @@
-"""What do the charts of one page show, and what is a chart before it is drawn?"""
+"""ChartInputs, what the charts of one page show; ChartPlan, a chart before it is drawn."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ EPOCH: Table = (("epoch", "epoch"),)
 
 @dataclass(frozen=True, slots=True)
 class ChartInputs:
-    """What the charts of one page show.
+    """The audits and runs that the charts of one page show.
 
     margins     depth utility over all seeds of a method, where a study has judged it
-    decisions   which way of reporting walks back which method
+    decisions   which way of reporting rejects which method
     """
 
     views: Sequence[AuditView]
@@ -31,28 +31,28 @@ class ChartInputs:
     @property
     def names(self) -> tuple[str, ...]:
         """The series in the order in which they first appear, controls last."""
-        return tuple(dict.fromkeys(shown.label for shown in sorted(self.views, key=lambda shown: shown.is_control)))
+        return tuple(dict.fromkeys(view.label for view in sorted(self.views, key=lambda view: view.is_control)))
 
     @property
     def hidden_at_first(self) -> tuple[str, ...]:
-        """The controls beside methods: there on request, switched off at first."""
-        methods = {shown.label for shown in self.views if not shown.is_control}
+        """The controls beside methods: a reader may switch them on."""
+        methods = {view.label for view in self.views if not view.is_control}
         return tuple(name for name in self.names if name not in methods) if methods else ()
 
     def without_controls(self) -> ChartInputs:
-        """The methods alone; whatever there is if there are only controls."""
-        methods = [shown for shown in self.views if not shown.is_control]
+        """The methods alone; everything if there are only controls."""
+        methods = [view for view in self.views if not view.is_control]
         return replace(self, views=methods or self.views)
 
     @property
     def alone(self) -> AuditView | None:
-        """The only view, if there is one only."""
+        """The only view, if there is exactly one."""
         return self.views[0] if len(self.views) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class ChartPlan:
-    """A chart before it is drawn: its words, its definition and the rows that join it by name."""
+    """A chart before it is drawn: its title and caption, its definition and its rows by name."""
 
     name: str
     title: str
@@ -64,7 +64,7 @@ class ChartPlan:
 
 
 def limit_row(finding: Finding) -> Row:
-    """A limit to be drawn across a chart, in words."""
+    """A limit to draw across a chart, with its label."""
     bound = finding.limit
     unit = " points" if bound.unit == "points" else ""
     at = f"{bound.at:.0e}".replace("e-0", "e-") if 0 < abs(bound.at) < 1e-3 else f"{bound.at:g}"

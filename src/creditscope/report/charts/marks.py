@@ -1,4 +1,4 @@
-"""What are charts made of?  Altair pieces without data, shared by all definitions.
+"""Marks, axes and scales in Altair, without data, shared by all definitions.
 
 A definition knows the style and the names of the series and is made once for both; the rows join it by name
 (`points`, `limits`, ...) afterwards. Two hundred pages with the same charts cost two hundred tables of numbers only.
@@ -22,6 +22,7 @@ DECADES = (
     "datum.label === '' ? '' : datum.value < 1e-3 || datum.value >= 1e5 "
     "? replace(format(datum.value, '.0e'), 'e+', 'e') : format(datum.value, ',~r')"
 )
+HISTORY_CODES = ("D1", "D2")  # the diagnostics that a run measures after every epoch
 HIDDEN = "hidden"  # the series that the reader has switched off
 VISIBLE = f"indexof({HIDDEN}, datum.series) < 0"
 
@@ -66,7 +67,7 @@ def rows(name: str) -> alt.Chart:
     return alt.Chart(alt.NamedData(name=name))
 
 
-def seen(name: str) -> alt.Chart:
+def visible(name: str) -> alt.Chart:
     """Marks of the rows of that name whose series is not switched off."""
     return rows(name).transform_filter(VISIBLE)
 
@@ -124,43 +125,43 @@ def threads(
     """A line per run and a point per number; the point is what a pointer finds."""
     x = steps(field, title)
     fade = alt.condition("datum.grey", alt.value(0.4), alt.value(1.0))
-    told = hover(field, value)
-    line = seen("points").mark_line(strokeWidth=1.8).encode(x, y, colour(style, names), opacity=fade, detail="run:N")
+    tooltips = hover(field, value)
+    line = visible("points").mark_line(strokeWidth=1.8).encode(x, y, colour(style, names), opacity=fade, detail="run:N")
     size = {"layer": 56, "epoch": 18}[field] * (1.0 if style.width == "container" else 0.6)
-    point = seen("points").mark_point(filled=True, size=size)
-    return [line, point.encode(x, y, colour(style, names), shape(style, names), opacity=fade, tooltip=told)]
+    point = visible("points").mark_point(filled=True, size=size)
+    return [line, point.encode(x, y, colour(style, names), shape(style, names), opacity=fade, tooltip=tooltips)]
 
 
 def hollow(
-    style: Style, name: str, y: alt.Y, told: list[alt.Tooltip], *, shape: str = "circle", size: int = 130
+    style: Style, name: str, y: alt.Y, tooltips: list[alt.Tooltip], *, shape: str = "circle", size: int = 130
 ) -> alt.Chart:
     """Points to compare with: open and grey."""
     x = steps("layer", "layer")
     size = size if style.width == "container" else size // 2
-    open_points = seen(name).mark_point(
+    open_points = visible(name).mark_point(
         size=size, shape=shape, filled=False, strokeWidth=1.4, stroke=style.palette.muted
     )
-    marks: alt.Chart = open_points.encode(x, y, tooltip=told)
+    marks: alt.Chart = open_points.encode(x, y, tooltip=tooltips)
     return marks
 
 
 def level(style: Style) -> list[alt.Chart]:
-    """Limits across the chart, each with its words."""
+    """Limits across the chart, each with its label."""
     at = alt.Y("value:Q")
     rule = rows("limits").mark_rule(strokeDash=[5, 4], strokeWidth=1.4, stroke=style.palette.bad)
-    words = rows("limits").mark_text(align="right", baseline="bottom", dy=-3, fill=style.palette.bad)
-    return [rule.encode(at), words.encode(at, x=alt.value("width"), text="label:N")]
+    labels = rows("limits").mark_text(align="right", baseline="bottom", dy=-3, fill=style.palette.bad)
+    return [rule.encode(at), labels.encode(at, x=alt.value("width"), text="label:N")]
 
 
 def fired(style: Style, names: Names) -> list[alt.Chart]:
     """A line at the epoch at which a diagnostic first fired."""
     x = alt.X("epoch:Q")
-    told = [alt.Tooltip(f"{field}:N") for field in ("series", "label", "run")]
-    rule = seen("fired").mark_rule(strokeWidth=1.3, opacity=0.75).encode(x, colour(style, names), tooltip=told)
+    tooltips = [alt.Tooltip(f"{field}:N") for field in ("series", "label", "run")]
+    rule = visible("fired").mark_rule(strokeWidth=1.3, opacity=0.75).encode(x, colour(style, names), tooltip=tooltips)
     lines = []
-    for place, code in enumerate(("D1", "D2")):  # each in a line of its own, so that they never cover each other
-        words = seen(f"fired_{code}").mark_text(align="left", dx=4, baseline="top", fill=style.palette.ink)
-        lines.append(words.encode(x, y=alt.value(1 + 14 * place), text="label:N"))
+    for place, code in enumerate(HISTORY_CODES):  # one line of text each, so that they never overlap
+        labels = visible(f"fired_{code}").mark_text(align="left", dx=4, baseline="top", fill=style.palette.ink)
+        lines.append(labels.encode(x, y=alt.value(1 + 14 * place), text="label:N"))
     return [rule, *lines]
 
 
@@ -172,6 +173,6 @@ def zero(style: Style) -> alt.Chart:
 
 def banner(style: Style) -> alt.Chart:
     """A sentence across a chart whose numbers must not be read as they are."""
-    words = rows("banner").mark_text(align="center", baseline="top", fill=style.palette.bad, fontWeight="bold")
-    marks: alt.Chart = words.encode(x=alt.value(alt.ExprRef("width / 2")), y=alt.value(2), text="label:N")
+    labels = rows("banner").mark_text(align="center", baseline="top", fill=style.palette.bad, fontWeight="bold")
+    marks: alt.Chart = labels.encode(x=alt.value(alt.ExprRef("width / 2")), y=alt.value(2), text="label:N")
     return marks

@@ -1,19 +1,38 @@
-"""Which charts have numbers?  One plan per chart, None where there is nothing to draw."""
+"""Plans of the charts about the stream, the diagnostics and the training: one plan per chart that has numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
+from creditscope.registry import natural_key
 from creditscope.report.charts import definitions as drawn
 from creditscope.report.charts.credit import gamma_plan, nudge_plan, rho_plan
 from creditscope.report.charts.inputs import EPOCH, LAYER, ChartInputs, ChartPlan, Table, limit_row
 from creditscope.report.charts.margins import decision_rows, margin_rows
-from creditscope.report.charts.marks import Definition
+from creditscope.report.charts.marks import HISTORY_CODES, Definition
 from creditscope.report.charts.rows import Row, curves, finding, first_fired, layered, measurement
 from creditscope.report.numbers import number
 from creditscope.report.views import AuditView
 
 TALLEST = 640  # pixels of a chart with a line per run
+OWN_CHART = ("D1", "D2")  # diagnostics whose numbers per layer have a chart made for them
+
+
+def plans(inputs: ChartInputs) -> Iterator[ChartPlan]:
+    """Every plan that has numbers, in the order of reading."""
+    for plan in STREAM:
+        yield from _if_any(plan(inputs))
+    yield from _diagnostics(inputs)
+    for plan in (gamma_plan, rho_plan, nudge_plan):
+        yield from _if_any(plan(inputs))
+    for curve in CURVES:
+        yield from _if_any(_curve(inputs, curve))
+    yield from _if_any(_decisions(inputs))
+
+
+def _if_any(plan: ChartPlan | None) -> tuple[ChartPlan, ...]:
+    return () if plan is None else (plan,)
 
 
 def _stream(inputs: ChartInputs) -> ChartPlan | None:
@@ -24,36 +43,36 @@ def _stream(inputs: ChartInputs) -> ChartPlan | None:
     ceilings = _ceilings(inputs.alone) if inputs.alone is not None else []
     caption = "Median norm of the residual stream at every layer, on a logarithmic axis."
     if ceilings and bound is not None:
-        caption += f" Each mark is {bound.limit.at:g} times the state before it: a point above its mark makes D1 fire."
+        caption += f" Each mark is {bound.limit.at:g} times the state before it: D1 fires if a point is above its mark."
     rows = {"points": points, "limits": ceilings}
     return ChartPlan("stream", "Scale of the stream", caption, drawn.stream, rows, (*LAYER, ("‖h‖", "text")))
 
 
-def _ceilings(shown: AuditView) -> list[Row]:
-    """Where D1 would fire at each layer: limit x the state before, or x the embedding in the earlier form."""
-    norms, bound = measurement(shown, "hidden_norm"), finding([shown], "D1")
+def _ceilings(view: AuditView) -> list[Row]:
+    """The norm above which D1 fires at each layer: limit x the state before, or x the embedding in the earlier form."""
+    norms, bound = measurement(view, "hidden_norm"), finding([view], "D1")
     if norms is None or bound is None or not bound.per_layer:
         return []
-    relative = _relative(shown)
+    relative = _relative(view)
     before = [norms.per_layer[0] if relative else norm for norm in norms.per_layer[:-1]]
     ceilings = [(layer, bound.limit.at * norm) for layer, norm in enumerate(before, start=1)]
     label = f"{bound.limit.at:g} x {'the embedding' if relative else 'the state before'}"
     return [{"layer": layer, "value": at, "text": number(at), "label": label} for layer, at in ceilings if at > 0]
 
 
-def _relative(shown: AuditView) -> bool:
+def _relative(view: AuditView) -> bool:
     """Whether D1 has the earlier form, relative to layer 0."""
-    bound = finding([shown], "D1")
+    bound = finding([view], "D1")
     return bound is not None and bound.variant == "april"
 
 
 def _growth(inputs: ChartInputs) -> ChartPlan | None:
-    by_block = [shown for shown in inputs.views if not _relative(shown)]
+    by_block = [view for view in inputs.views if not _relative(view)]
     points = layered(by_block, "D1", log=True, first=1)
     bound = finding(by_block, "D1")
     if not points or bound is None:
         return None
-    caption = "How many times each block multiplies the stream. Above the dashed line D1 fires."
+    caption = "Factor by which each block multiplies the norm of the stream. D1 fires above the dashed line."
     rows = {"points": points, "limits": [limit_row(bound)]}
     return ChartPlan("growth", "Growth across each block", caption, drawn.growth, rows, (*LAYER, ("growth", "text")))
 
@@ -65,46 +84,11 @@ def _gradient(inputs: ChartInputs) -> ChartPlan | None:
         return None
     lowest = min([bound.limit.at, *(row["value"] for row in points if row["value"] is not None)])
     caption = (
-        "Median norm of the backprop gradient at every layer, as a batch of 128 shows it. In the shaded region the "
-        "usual cosine compares credit with its own clamp, not with the gradient; the deepest state decides D2."
+        "Median norm of the backprop gradient at every layer, at the scale of a batch of 128. In the shaded region the "
+        "usual cosine divides by its clamp instead of the gradient's norm. The deepest state decides D2."
     )
     rows = {"points": points, "limits": [limit_row(bound) | {"floor": lowest / 10}]}
     return ChartPlan("gradient", "Size of the reference", caption, drawn.gradient, rows, (*LAYER, ("‖g‖/128", "text")))
-
-
-def _curve(inputs: ChartInputs, name: str, title: str, caption: str, definition: Definition) -> ChartPlan | None:
-    """One number of the history over epochs; D1 and D2 have limits, the accuracy has both first firings."""
-    code, column, log = {"accuracy": ("", "accuracy", False), "d1": ("D1", "growth", True)}.get(
-        name, ("D2", "‖g‖/128", True)
-    )
-    points = curves(inputs.views, name, log=log)
-    if not points:
-        return None
-    bound = finding(inputs.views, code)
-    when = [row for each in ("D1", "D2") for row in first_fired(inputs.views, each, each.lower())]
-    shown = [row for row in when if not code or row["code"] == code]
-    limits = [] if bound is None else [limit_row(bound)]
-    told = "; ".join(row["label"] for row in shown) if inputs.alone is not None else ""
-    caption += f" First past its limit: {told}." if told else ""
-    rows = {"points": points, "limits": limits, "fired": shown}
-    if inputs.alone is not None:
-        rows |= {f"fired_{row['code']}": [row] for row in shown}
-    return ChartPlan(f"{name}_curve", title, caption, definition, rows, (*EPOCH, (column, "text")))
-
-
-def _accuracy_curve(inputs: ChartInputs) -> ChartPlan | None:
-    caption = "Test accuracy after every epoch."
-    return _curve(inputs, "accuracy", "Accuracy while training", caption, drawn.accuracy_curve)
-
-
-def _growth_curve(inputs: ChartInputs) -> ChartPlan | None:
-    caption = "Largest growth across a block after every epoch."
-    return _curve(inputs, "d1", "Growth while training", caption, drawn.growth_curve)
-
-
-def _reference_curve(inputs: ChartInputs) -> ChartPlan | None:
-    caption = "Size of the reference gradient at the deepest state after every epoch."
-    return _curve(inputs, "d2", "Reference while training", caption, drawn.reference_curve)
 
 
 def _margin(inputs: ChartInputs) -> ChartPlan | None:
@@ -112,36 +96,92 @@ def _margin(inputs: ChartInputs) -> ChartPlan | None:
     if not points or bound is None:
         return None
     caption = (
-        "Accuracy above the same method with frozen random blocks, in percentage points. Right of the dashed line the "
-        "trained blocks are worth something; a bar is a 95 % interval."
+        "Accuracy above the same method with frozen random blocks, in percentage points. Training the blocks pays off "
+        "to the right of the dashed line. Bars are 95 % intervals."
     )
     rows = {"points": points, "limits": [limit_row(bound)]}
     columns: Table = (("of", "kind"), ("margin", "text"), ("95 % interval", "interval"))
     height = round(min(18, TALLEST / len(points)) * len(points)) + 20
-    return ChartPlan("margin", "What depth is worth", caption, drawn.margin, rows, columns, height)
+    return ChartPlan("margin", "Benefit of depth", caption, drawn.margin, rows, columns, height)
+
+
+STREAM: Sequence[Callable[[ChartInputs], ChartPlan | None]] = (_stream, _growth, _gradient, _margin)
+
+
+def _diagnostics(inputs: ChartInputs) -> Iterator[ChartPlan]:
+    """A chart for every other diagnostic that has a column of numbers per layer, in order of its code."""
+    reports = [view.report for view in inputs.views if view.report is not None]
+    codes = {code for report in reports for code, found in report.findings.items() if found.column}
+    for code in sorted(codes.difference(OWN_CHART), key=natural_key):
+        bound = finding(inputs.views, code)
+        if bound is None:
+            continue
+        decades = bound.limit.unit == "decades"
+        first = 1 if bound.measurement is not None and bound.measurement.axis == "block" else 0
+        points = layered(inputs.views, code, log=decades, first=first)
+        if points:
+            caption = f"{bound.title} at every layer. {code} fires {bound.limit.fires} {bound.limit.at:g}."
+            rows = {"points": points, "limits": [limit_row(bound)]}
+            definition = drawn.layered_decades if decades else drawn.layered_values
+            yield ChartPlan(code, bound.title, caption, definition, rows, (*LAYER, (bound.column, "text")))
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A field of the history over epochs; `code` is the diagnostic that judges it, empty for the accuracy."""
+
+    field: str
+    title: str
+    caption: str
+    column: str
+    definition: Definition
+    code: str = ""
+
+
+CURVES = (
+    Curve("accuracy", "Accuracy during training", "Test accuracy after every epoch.", "accuracy", drawn.accuracy_curve),
+    Curve(
+        "d1",
+        "Growth during training",
+        "Largest growth across a block after every epoch.",
+        "growth",
+        drawn.growth_curve,
+        "D1",
+    ),
+    Curve(
+        "d2",
+        "Reference during training",
+        "Size of the reference gradient at the deepest state after every epoch.",
+        "‖g‖/128",
+        drawn.reference_curve,
+        "D2",
+    ),
+)
+
+
+def _curve(inputs: ChartInputs, curve: Curve) -> ChartPlan | None:
+    """The curve with its limit and the epoch at which it first fired; the accuracy shows every first firing."""
+    points = curves(inputs.views, curve.field, log=bool(curve.code))
+    if not points:
+        return None
+    bound = finding(inputs.views, curve.code)
+    codes = (curve.code,) if curve.code else HISTORY_CODES
+    firings = [row for code in codes for row in first_fired(inputs.views, code, code.lower())]
+    rows = {"points": points, "limits": [] if bound is None else [limit_row(bound)], "fired": firings}
+    caption = curve.caption
+    if inputs.alone is not None:
+        rows |= {f"fired_{row['code']}": [row] for row in firings}
+        caption += "".join(f" {row['label']}." for row in firings)
+    name = f"{curve.field}_curve"
+    return ChartPlan(name, curve.title, caption, curve.definition, rows, (*EPOCH, (curve.column, "text")))
 
 
 def _decisions(inputs: ChartInputs) -> ChartPlan | None:
     points = decision_rows(inputs.decisions)
     if not points:
         return None
-    caption = "Which way of reporting would have walked back which method: runs walked back, of how many."
-    columns: Table = (("strategy", "strategy"), ("walked back", "text"))
+    caption = "Runs of each method that each way of reporting rejects."
+    columns: Table = (("strategy", "strategy"), ("rejected", "text"))
     rows, methods = {"points": points}, len({row["series"] for row in points})
     title = "What each way of reporting catches"
     return ChartPlan("decisions", title, caption, drawn.decisions, rows, columns, 30 * methods)
-
-
-PLANS: Sequence[Callable[[ChartInputs], ChartPlan | None]] = (
-    _stream,
-    _growth,
-    _gradient,
-    _margin,
-    gamma_plan,
-    rho_plan,
-    nudge_plan,
-    _accuracy_curve,
-    _growth_curve,
-    _reference_curve,
-    _decisions,
-)

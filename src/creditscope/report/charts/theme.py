@@ -1,4 +1,4 @@
-"""In which colours and sizes are charts drawn?  Told apart by shape as well as by colour, on a screen and on paper."""
+"""Colours, shapes and sizes of charts, on a screen and on paper; shape alone distinguishes the series."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """The colours of a page and its charts; the series are told apart by every common kind of colour vision."""
+    """The colours of a page and its charts; the series can be told apart with every common kind of colour vision."""
 
     ground: str
     surface: str
@@ -73,12 +73,12 @@ class Style:
     def config(self) -> dict[str, Any]:
         """What Vega-Lite calls a theme."""
         colours, size = self.palette, self.font_size
-        words = {"labelFont": self.font, "titleFont": self.font, "labelFontSize": size, "titleFontSize": size}
+        fonts = {"labelFont": self.font, "titleFont": self.font, "labelFontSize": size, "titleFontSize": size}
         return {
             "background": "transparent" if self.width == "container" else colours.surface,
             "font": self.font,
             "view": {"stroke": None},
-            "axis": words
+            "axis": fonts
             | {
                 "labelColor": colours.muted,
                 "titleColor": colours.ink,
@@ -89,7 +89,7 @@ class Style:
                 "labelLimit": 220,
                 "aria": False,
             },
-            "legend": words | {"labelColor": colours.ink, "titleColor": colours.ink, "labelLimit": 400},
+            "legend": fonts | {"labelColor": colours.ink, "titleColor": colours.ink, "labelLimit": 400},
             "text": {"font": self.font, "fontSize": size, "fill": colours.ink},
             "mark": {"aria": False},  # the figure around it speaks, in sentences and with a table
         }
