@@ -20,7 +20,8 @@ from creditscope.report.charts.theme import DARK, LIGHT, PAGE, PAPER, SHAPES
 from creditscope.report.views import from_report, from_runs
 from creditscope.verdict import Measurement, Missing, Reason
 
-EVERY = ["stream", "growth", "gradient", "margin", "gamma", "rho", "nudge", "accuracy_curve", "d1_curve", "d2_curve"]
+EVERY = ["stream", "growth", "gradient", "margin", "D4", "gamma", "rho", "nudge"]
+EVERY += ["accuracy_curve", "d1_curve", "d2_curve"]
 
 
 def drawn(*shown: Report | RunRecord, **more: object) -> dict[str, ChartFigure]:
@@ -34,7 +35,7 @@ def points(figure: ChartFigure, name: str = "points") -> list[dict]:
 
 def test_a_run_with_credit_and_history_has_every_chart_and_a_bare_report_has_what_it_measured():
     assert list(drawn(run())) == EVERY
-    assert list(drawn(report())) == ["stream", "growth", "gradient", "margin"]
+    assert list(drawn(report())) == ["stream", "growth", "gradient", "margin", "D4"]
     bare = report({"D0": Measurement(0.0), "D3": Missing(Reason.NO_CONTROL, "no control")}, measures={})
     assert list(drawn(bare.model_copy(update={"measures": {}}))) == []
 

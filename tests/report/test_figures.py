@@ -19,7 +19,7 @@ def test_every_figure_becomes_a_file_of_its_format(form, tmp_path):
     shown = from_report(report()) if form != "svg" else from_runs([run()])[0]
     paths = write_figures(ChartInputs([shown]), tmp_path / "figures", form)
     assert {path.name for path in paths} == {path.name for path in (tmp_path / "figures").iterdir()}
-    assert len(paths) == (4 if form != "svg" else 10)
+    assert len(paths) == (5 if form != "svg" else 11)
     for path in paths:
         assert path.read_bytes().startswith(BEGINS[form])
 

@@ -132,7 +132,7 @@ def test_a_run_that_was_never_audited_shows_its_curves_and_judges_nothing():
     (shown,) = from_runs([run().model_copy(update={"report": None})])
     text = Elements(page(shown)).text
     assert "not audited" in text
-    assert "Accuracy while training" in text
+    assert "Accuracy during training" in text
     assert "Findings" not in text
 
 

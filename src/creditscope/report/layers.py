@@ -1,4 +1,4 @@
-"""What does a report say layer by layer?  Whatever has one number per state or per block becomes a column by itself."""
+"""Columns of the table per layer: one for every finding and measure with a number per state or per block."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from creditscope.records.report import Report
-from creditscope.verdict import Limit, Measurement, Status, reference_collapsed
+from creditscope.registry import natural_key
+from creditscope.verdict import Limit, Measurement, Reason, Status, reference_collapsed
 
-# Headings of the known measures; other numbers per layer follow under their own names.
+# Headings of the known measures, in their order; other numbers per layer follow under their own names.
+STREAM = "hidden_norm"
 HEADINGS = {
     "hidden_norm": "‖h‖",
     "gamma": "Γ",
     "gamma_clamped": "Γ clamped",
     "rho": "ρ",
+    "rho_bp": "ρ of BP",
     "rho_absolute": "ρ absolute",
     "nudge": "nudge",
     "nudge_absolute": "nudge abs.",
     "rho_absolute_bp": "ρ abs. of BP",
     "weight_drift": "drift of W",
 }
-FIRST = ("hidden_norm", "D1", "D2", "D4", "gamma", "gamma_clamped", "D6")  # columns that lead, in this order
 ELSEWHERE = ("gradient_norm", "gamma_null", "gamma_null_std", "gamma_random")  # shown by D2 and D6
-GATED = ("gamma", "gamma_clamped", "gamma_clamped_mean", "D6")  # cosines with the reference gradient
+COSINES = ("gamma", "gamma_clamped", "gamma_clamped_mean")  # with the reference gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,9 @@ class Column:
 
 
 def columns(report: Report) -> list[Column]:
-    """Every finding and measure with one number per state (L+1) or per block (L)."""
+    """The stream, then the findings in order of their codes, then the other measures."""
     states = report.subject.depth + 1
-    found = []
+    result = []
     for key, heading, measurement, bound in _layered(report):
         cells: tuple[float | None, ...] = measurement.per_layer
         if measurement.axis == "block":
@@ -48,14 +50,20 @@ def columns(report: Report) -> list[Column]:
         if len(cells) != states or not measurement.per_layer:
             continue
         past = tuple(bound is not None and cell is not None and bound.past(cell) for cell in cells)
-        found.append(Column(key, heading, cells, past, collapsed(report) and key in GATED))
-    order = [*FIRST, *(key for key in HEADINGS if key not in FIRST)]
-    return sorted(found, key=lambda column: order.index(column.key) if column.key in order else len(order))
+        result.append(Column(key, heading, cells, past, gated(report, key)))
+    return result
 
 
 def collapsed(report: Report) -> bool:
     """Whether the reference gradient has collapsed, so that cosines with it mean nothing."""
     return reference_collapsed(report.findings)
+
+
+def gated(report: Report, key: str) -> bool:
+    """Whether a finding or measure is not interpretable, because it is a cosine with a collapsed reference."""
+    if key in report.findings:
+        return report.findings[key].reason is Reason.GATED
+    return key in COSINES and collapsed(report)
 
 
 def scale_bars(report: Report, room: int) -> list[str]:
@@ -75,9 +83,13 @@ def scale_bars(report: Report, room: int) -> list[str]:
 
 def _layered(report: Report) -> Iterator[tuple[str, str, Measurement, Limit | None]]:
     """Key, heading, numbers and the limit of a diagnostic that fires."""
-    for key, measurement in report.measures.items():
-        if key not in ELSEWHERE:
-            yield key, HEADINGS.get(key, key.replace("_", " ")), measurement, None
-    for code, finding in report.findings.items():
+    if STREAM in report.measures:
+        yield STREAM, HEADINGS[STREAM], report.measures[STREAM], None
+    for code in sorted(report.findings, key=natural_key):
+        finding = report.findings[code]
         if finding.measurement is not None and finding.column:
             yield code, finding.column, finding.measurement, finding.limit if finding.status is Status.FIRES else None
+    known = [key for key in HEADINGS if key in report.measures]
+    for key in dict.fromkeys((*known, *report.measures)):
+        if key != STREAM and key not in ELSEWHERE:
+            yield key, HEADINGS.get(key, key.replace("_", " ")), report.measures[key], None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from creditscope.report.layers import GATED, collapsed
+from creditscope.report.layers import gated
 from creditscope.report.numbers import number
 from creditscope.report.views import AuditView
 from creditscope.verdict import Finding, Measurement
@@ -36,7 +36,7 @@ def layered(views: Sequence[AuditView], name: str, *, log: bool = False, first: 
     rows = []
     for view in views:
         measured = measurement(view, name)
-        grey = name in GATED and view.report is not None and collapsed(view.report)
+        grey = view.report is not None and gated(view.report, name)
         for layer, value in enumerate(measured.per_layer if measured is not None else (), start=first):
             rows.append(row(view, value, log=log) | {"layer": layer, "kind": kind, "grey": grey})
     return rows if any(line["value"] is not None for line in rows) else []
