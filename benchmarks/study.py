@@ -89,9 +89,7 @@ def twelve(folder: Path) -> None:
     for workers in (1, 2):
         started, before = time.perf_counter(), children_seconds()
         with LocalEngine(workers) as engine:
-            summary = run_study(
-                runs, Store(folder / str(workers)), engine, Board(io.StringIO()), StudyOptions(Job("", RunSpec()))
-            )
+            summary = run_study(runs, Store(folder / str(workers)), engine, Board(io.StringIO()), StudyOptions())
         assert len(summary.done) == 12
         taken[workers], worked[workers] = time.perf_counter() - started, children_seconds() - before
     ratio, free = taken[1] / taken[2], 2 * worked[1] / worked[2]

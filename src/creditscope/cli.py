@@ -72,8 +72,8 @@ def _interruptible(function: Command) -> Command:
     def command(*args: Any, **kwargs: Any) -> int:
         try:
             return function(*args, **kwargs)
-        except KeyboardInterrupt:
-            return _interrupted()
+        except KeyboardInterrupt as error:
+            return _interrupted(str(error))
 
     return command
 
@@ -85,8 +85,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             args=None if arguments is None else list(arguments), prog_name="creditscope", standalone_mode=False
         )
         return code if isinstance(code, int) else 0
-    except (KeyboardInterrupt, typer.Abort):
-        return _interrupted()
+    except (KeyboardInterrupt, typer.Abort) as error:
+        return _interrupted(str(error))
     except CreditscopeError as error:
         _complain(f"Error: {error}")
         return BAD_INPUT
@@ -109,8 +109,8 @@ def main() -> None:
     sys.exit(run())
 
 
-def _interrupted() -> int:
-    _complain("Interrupted. Nothing was left half-written.")
+def _interrupted(message: str) -> int:
+    _complain(message or "Interrupted. Nothing was left half-written.")
     return INTERRUPTED
 
 

@@ -84,7 +84,7 @@ def test_an_experiment_is_run_and_its_table_printed_and_written(tiny, creditscop
     assert done.code == 0
     assert len(tiny.jobs) == 6
     assert "Is it so?" in done.out
-    assert "6 to go" in done.err
+    assert "6 to run" in done.err
     assert "wrote results/tables/tiny.md" in done.out
     assert all(Path(name).exists() for name in WRITTEN)
     assert "32.0 % ± 1.0 (3 seeds)" in Path(WRITTEN[0]).read_text(encoding="utf-8")
@@ -132,7 +132,7 @@ def test_what_is_done_is_not_done_again_and_what_is_missing_is(tiny, creditscope
     assert creditscope("reproduce", "tiny").code == 0
     tiny.made.clear()
     assert creditscope("reproduce", "tiny").code == 0
-    assert tiny.made == []
+    assert tiny.jobs == []
     for path in (
         Path("runs", next(iter(runs())), "record.json"),
         Path("results/records", f"{next(iter(runs()))}.json"),
@@ -205,7 +205,7 @@ def test_data_that_cannot_be_had_is_named(tiny, creditscope, tmp_path):
     done = creditscope("reproduce", "far", "--data-dir", "data")
     assert done.code == 2
     assert "The dataset 'cifar100' is not in data" in done.err
-    assert tiny.made == []
+    assert tiny.jobs == []
 
 
 def test_when_everything_is_run_the_others_go_on(tiny, creditscope):
@@ -221,7 +221,8 @@ def test_runs_that_fail_are_named_and_done_again_on_request(tiny, creditscope):
     tiny.answer = failing()
     done = creditscope("reproduce", "tiny")
     assert done.code == 1
-    assert done.out.count("creditscope study show") == 6
+    assert done.out.count("  failed  ") == 6
+    assert "To see why: creditscope study show" in done.out
     assert "--retry-failed" in done.out
     tiny.answer = trained
     assert creditscope("reproduce", "tiny").code == 1

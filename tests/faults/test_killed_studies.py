@@ -93,7 +93,7 @@ def test_ctrl_c_stops_within_seconds_keeps_what_is_done_and_says_how_to_go_on(tm
     _, errors = process.communicate(timeout=20)
     assert time.monotonic() - began < 5
     assert process.returncode == 130
-    assert "Stopped. 0 of 12 runs are done and kept. To go on, run the same command again." in errors
+    assert "Stopped: 0 of 12 runs done and kept. To resume, run the same command again." in errors
     assert not list(store.glob("*.lock"))
     assert list(store.glob("*.snapshot"))
 

@@ -183,7 +183,7 @@ def test_labels_say_the_method_and_whatever_else_differs():
     assert [shown.label for shown in from_runs([one, other])] == ["dfa", "dfa"]
     assert [shown.label for shown in from_runs([one, wide, frozen])] == [
         "dfa",
-        "dfa + penalty 0.01, d = 512",
+        "dfa + penalty 0.01, resmlp(d=512)",
         "dfa, frozen",
     ]
 

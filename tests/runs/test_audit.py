@@ -34,7 +34,7 @@ def test_the_report_has_the_records_accuracy_the_twins_and_the_credit(checkpoint
     assert report.provenance.images == 1000
     assert report.provenance.seeds == (1,)
     assert "gamma" in report.measures
-    assert "Newcombe" in report.findings["D3"].note
+    assert "single seed" in report.findings["D3"].note
 
 
 def test_the_own_seeds_twin_is_taken_before_others_and_strangers_are_refused():
@@ -73,7 +73,7 @@ def test_local_processes_do_the_runs_with_the_same_bits_as_this_one(tmp_path, ch
     store = Store(tmp_path / "store")
     text = io.StringIO()
     with LocalEngine(1) as engine:
-        summary = run_study(runs, store, engine, Board(text), StudyOptions(Job("", SPEC)))
+        summary = run_study(runs, store, engine, Board(text), StudyOptions())
     assert summary.done == [SPEC.key, SPEC.control_spec("frozen").key]
     assert summary.failed == [wrong.key]
     assert "The ladder has rungs 0 to 2" in store.failure(wrong.key).traceback
@@ -100,7 +100,7 @@ def test_a_worker_that_dies_is_reported_and_replaced(tmp_path):
                 worker.process.kill()
 
         engine.start = fatal
-        summary = run_study(runs, store, engine, Board(io.StringIO()), StudyOptions(Job("", SPEC)))
+        summary = run_study(runs, store, engine, Board(io.StringIO()), StudyOptions())
     assert summary.failed == [long.key]
     assert summary.done == [SPEC.key]
     assert "ended with signal 9" in store.failure(long.key).error

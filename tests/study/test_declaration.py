@@ -7,7 +7,8 @@ import pytest
 from creditscope.errors import BadFile, CreditscopeError
 from creditscope.study.declaration import Study
 from creditscope.study.expansion import expand
-from creditscope.study.plan import only, plan
+from creditscope.study.plan import plan
+from creditscope.study.selection import only
 
 LONG = str(list(range(1000)))
 MISTAKES = {
@@ -75,7 +76,11 @@ def test_only_keeps_the_runs_that_read_so_and_says_what_there_is():
     assert len(only(runs, {"method": ["dfa"]})) == 6
     assert len(only(runs, {"method": ["dfa"], "seed": ["1", "3"], "control": ["none"]})) == 2
     assert len(only(runs, {"network.depth": ["4"]})) == 12
-    with pytest.raises(CreditscopeError, match="--only method=ep leaves no run.\nThe study has method: bp, dfa"):
+    with pytest.raises(
+        CreditscopeError, match="--only method=ep selects no run.\nThe values of method in this study: bp, dfa"
+    ):
         only(runs, {"method": ["ep"]})
-    with pytest.raises(CreditscopeError, match="--only mthod: there is no such setting"):
+    with pytest.raises(
+        CreditscopeError, match="--only mthod: There is no setting called 'mthod'. Did you mean 'method'"
+    ):
         only(runs, {"mthod": ["ep"]})

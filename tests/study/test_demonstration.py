@@ -8,7 +8,7 @@ import pytest
 from tests.report.made import EXPLODED, HEALTHY, report
 from tests.study.made import record
 
-from creditscope.study.demonstration import demonstration, demonstration_page
+from creditscope.study.display.demonstration import demonstration, demonstration_page
 from creditscope.study.store import Store
 from creditscope.verdict import Measurement
 
@@ -95,8 +95,8 @@ def test_the_demo_runs_and_a_second_call_trains_nothing(tmp_path: Path, capsys: 
     words = ["demo", "--epochs", "2", "--out", str(tmp_path / "demo")]
     assert run(words) == 0
     first = capsys.readouterr()
-    assert "7 to go" in first.err
+    assert "7 to run" in first.err
     assert run(words) == 0
     second = capsys.readouterr()
-    assert "7 are there, 0 to go" in second.err
+    assert "7 done, 0 to run" in second.err
     assert first.out == second.out

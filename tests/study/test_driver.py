@@ -9,7 +9,6 @@ import pytest
 from tests.study.made import TWELVE, PretendEngine, failing, record
 
 from creditscope.errors import BadFile
-from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 from creditscope.study.display.board import Board, LiveBoard
 from creditscope.study.driver import StudyOptions, run_study
@@ -19,11 +18,10 @@ from creditscope.study.status import study_status
 from creditscope.study.store import RunState, Store
 
 RUNS = plan(Study.parse(TWELVE.replace("{epochs}", "2")))
-PATTERN = Job("", RunSpec())
 
 
 def drive(store: Store, engine: PretendEngine, board: Board | None = None, **options):
-    return run_study(RUNS, store, engine, board or Board(io.StringIO()), StudyOptions(PATTERN, **options))
+    return run_study(RUNS, store, engine, board or Board(io.StringIO()), StudyOptions(**options))
 
 
 @pytest.fixture
@@ -46,7 +44,7 @@ def test_every_run_is_done_once_and_the_second_call_does_nothing(store, reports)
     first = drive(store, PretendEngine())
     assert sorted(first.done) == sorted(RUNS)
     second = PretendEngine()
-    assert drive(store, second).found == list(RUNS)
+    assert drive(store, second).reused == list(RUNS)
     assert second.jobs == []
 
 
@@ -117,7 +115,7 @@ def test_a_run_that_others_finished_meanwhile_is_not_done_again(store, reports):
 
     engine.answer = answer
     summary = drive(store, engine)
-    assert key in summary.found
+    assert key in summary.reused
     assert key not in {job.key for job in engine.jobs}
     assert (store.folder / key / "weights.safetensors").read_bytes() == b"theirs"
 
@@ -155,8 +153,8 @@ def test_plain_lines_say_what_ended_and_how_much_is_left(store, reports):
     key = next(iter(RUNS))
     drive(store, PretendEngine(lambda job: failing("E: a\nb")(job) if job.key == key else audited(job)), Board(text))
     lines = text.getvalue().splitlines()
-    assert lines[0] == "12 runs: 0 are there, 12 to go, 2 at a time"
-    assert f"[ 1/12] FAILED  {key}  {RUNS[key].title}: E: a" in lines[1]
+    assert lines[0] == "12 runs: 0 done, 12 to run, 2 in parallel"
+    assert f"[ 1/12] FAILED  {key}  bp, seed 1: E: a" in lines[1]
     assert "accuracy 0.5000, 10 s left" in lines[2]  # ten more of two seconds each, two at a time
     assert lines[-1].startswith("[12/12] done ")
 

@@ -12,17 +12,15 @@ import pytest
 from tests.study.made import TWELVE, creditscope, without_times, write_study
 
 from creditscope.errors import CreditscopeError, InvalidInput
-from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 from creditscope.study.display.board import Board
 from creditscope.study.driver import StudyOptions, run_study
-from creditscope.study.engines.job import Job
 from creditscope.study.engines.local import LocalEngine
 from creditscope.study.engines.ray import Mailbox, NoCluster, RayEngine
-from creditscope.study.plan import only, plan
+from creditscope.study.plan import plan
+from creditscope.study.selection import only
 from creditscope.study.store import Store
 
-PATTERN = Job("", RunSpec(), snapshot_seconds=0.5)
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # binds 127.0.0.1
@@ -97,11 +95,11 @@ def test_a_study_on_two_nodes_of_which_one_goes_half_way_ends_complete_with_the_
     remover.start()
     with RayEngine(cluster.address) as engine:
         assert engine.workers == 2
-        summary = run_study(study, there, engine, Board(io.StringIO()), StudyOptions(PATTERN))
+        summary = run_study(study, there, engine, Board(io.StringIO()), StudyOptions(snapshot_seconds=0.5))
     remover.join()
     assert sorted(summary.done) == sorted(study)
     with LocalEngine(1) as local:
-        run_study(study, here, local, Board(io.StringIO()), StudyOptions(PATTERN))
+        run_study(study, here, local, Board(io.StringIO()), StudyOptions(snapshot_seconds=0.5))
     assert without_times(there.folder) == without_times(here.folder)
     assert not list(there.folder.glob("*.snapshot"))
 
@@ -126,7 +124,7 @@ def test_a_run_whose_node_goes_continues_from_the_snapshot_that_the_driver_has(t
     remover = threading.Thread(target=remove)
     remover.start()
     with RayEngine(cluster.address) as engine:
-        summary = run_study(study, store, engine, Watch(io.StringIO()), StudyOptions(PATTERN))
+        summary = run_study(study, store, engine, Watch(io.StringIO()), StudyOptions(snapshot_seconds=0.5))
     remover.join()
     assert sorted(summary.done) == sorted(study)
     assert all(len(store.record(key).history) == 120 for key in study)

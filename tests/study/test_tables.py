@@ -13,7 +13,7 @@ from creditscope.diagnostics.seeds import over_seeds
 from creditscope.protocols import judge, protocol_named
 from creditscope.records.report import Provenance, Report, Subject
 from creditscope.study.declaration import Study
-from creditscope.study.display.page import table_page
+from creditscope.study.display.table import table_page
 from creditscope.study.plan import plan
 from creditscope.study.store import Store
 from creditscope.study.tables import audit_table
@@ -159,8 +159,8 @@ def test_other_limits_move_statuses_and_verdicts(tmp_path):
 def test_labels_name_what_differs(tmp_path):
     text = '[fixed]\nepochs = 1\nmethod = "dfa"\n"method.index" = "input"\n[grid]\n"network.depth" = [2, 4]'
     assert list(rows(*filled(tmp_path, deep, text=text))) == [
-        "dfa(index=input), network.depth 2",
-        "dfa(index=input), network.depth 4",
+        "dfa(index=input), resmlp(depth=2)",
+        "dfa(index=input), resmlp(depth=4)",
     ]
 
 

@@ -1,8 +1,7 @@
-"""See the audit at work, on four methods, in about a minute."""
+"""Show the audit at work on four methods, in about a minute."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,43 +10,37 @@ import typer
 from creditscope.commands import command, say, width
 
 Out = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="Where runs and the report go; finished runs are used again.")
+    Path, typer.Option(metavar="FOLDER", help="The folder for runs and report; finished runs are not run again.")
 ]
-Folder = Annotated[Path | None, typer.Option("--data-dir", metavar="FOLDER", help="Where datasets are kept.")]
-INTERRUPTED, SOME_FAILED = 130, 70  # the runs are ours, and so is their fault
+Folder = Annotated[Path | None, typer.Option("--data-dir", metavar="FOLDER", help="The folder of the datasets.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Runs in parallel; default: one per core.", show_default=False)
+]
+SOME_FAILED = 70  # the runs are the demo's own, so a failure is a fault of creditscope
 
 
 @command("demo")
 def demo(
     data: Annotated[str, typer.Option(metavar="NAME", help="mnist1d is built in, cifar10 is fetched.")] = "mnist1d",
-    epochs: Annotated[int, typer.Option(min=1, help="60 fit into 90 seconds on two cores.")] = 60,
+    epochs: Annotated[int, typer.Option(min=1, help="60 take about 90 seconds on two cores.")] = 60,
     seed: Annotated[int, typer.Option(min=0)] = 42,
     out: Out = Path("creditscope-demo"),
-    workers: Annotated[int | None, typer.Option(min=1, help="Runs at a time; as many as cores if not given.")] = None,
+    workers: Workers = None,
     data_dir: Folder = None,
 ) -> int:
-    """Train BP, DFA, FA and penalised DFA with their frozen twins, audit them all, and show what the audit found."""
-    from creditscope.study.demonstration import demonstration, demonstration_page
-    from creditscope.study.store import RunState, Store
+    """Train BP, DFA, FA and penalised DFA with their frozen controls, audit them, and show what the audit finds."""
+    from creditscope.records.labels import counted
+    from creditscope.study.display.demonstration import demonstration, demonstration_page
+    from creditscope.study.driver import StudyOptions
+    from creditscope.study.engines.local import LocalEngine
+    from creditscope.study.execution import execute
+    from creditscope.study.store import Store
 
     runs, store = demonstration(data, epochs, seed), Store(out)
-    from creditscope.datasets import datasets
-
-    datasets[data](data_dir)  # fetched once, before several processes want it
-    say(f"{data}, residual MLP, {epochs} epochs, seed {seed}: four methods and their twins with frozen blocks.")
-    from creditscope.study.display.board import board
-    from creditscope.study.driver import StudyOptions, run_study
-    from creditscope.study.engines.job import Job
-    from creditscope.study.engines.local import LocalEngine
-
-    pattern = Job("", next(iter(runs.values())), data_folder=data_dir, credit_of_controls=False)
-    try:
-        with LocalEngine(workers) as engine, board() as shown:
-            summary = run_study(runs, store, engine, shown, StudyOptions(pattern, retry=True))
-    except KeyboardInterrupt:
-        done = sum(store.ended(key) is RunState.DONE for key in runs)
-        sys.stderr.write(f"Stopped. {done} of {len(runs)} runs are kept. To go on, run the same command again.\n")
-        return INTERRUPTED
+    size = counted(epochs, "epoch")
+    say(f"{data}, residual MLP, {size}, seed {seed}: four methods and their controls with frozen blocks.")
+    options = StudyOptions(retry=True, data_folder=data_dir, credit_of_controls=False)
+    summary = execute(runs, store, LocalEngine(workers), options)
     if summary.failed:
         failure = store.failure(summary.failed[0])
         say(f"{runs[summary.failed[0]].title} failed:\n{failure.traceback if failure else ''}")
@@ -58,6 +51,6 @@ def demo(
     from creditscope.commands.report import study_pages
     from creditscope.study.tables import audit_table
 
-    title = f"Demonstration: {data}, {epochs} epochs, seed {seed}"
+    title = f"Demonstration: {data}, {size}, seed {seed}"
     say(f"As pages: {study_pages(runs, store, audit_table(runs, store), title, out / 'report')}")
     return 0

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from creditscope.commands import command, say, width
-from creditscope.errors import CreditscopeError, InvalidInput, UnknownName
+from creditscope.errors import CreditscopeError, UnknownName
 from creditscope.files import check_folder
 
 if TYPE_CHECKING:
     from creditscope.papers.archive import RunArchive
     from creditscope.papers.paper import Paper
-    from creditscope.study.store import Store
 
-INTERRUPTED, INCOMPLETE = 130, 1
+INCOMPLETE = 1
 First = Annotated[
     str | None,
     typer.Argument(
@@ -107,16 +103,12 @@ def reproduce(
     kept = records or out.parent / "records"
     for folder in (out, kept):
         check_folder(folder)
-    try:
-        for name in names:
-            if not tables_only:
-                run = partial(_run, name, archive, workers, data_dir, retry=retry_failed)
-                complete &= _attempt(run, f"{name} was not run", go_on=several)
-            write = partial(_write, name, archive, out, kept, html)
-            complete &= _attempt(write, f"The table of {name} was not written", go_on=several)
-    except KeyboardInterrupt:
-        sys.stderr.write("Stopped. Finished runs are kept; run the same command again to resume.\n")
-        return INTERRUPTED
+    for name in names:
+        if not tables_only:
+            run = partial(_run, name, archive, workers, data_dir, retry=retry_failed)
+            complete &= _attempt(run, f"{name} was not run", go_on=several)
+        write = partial(_write, name, archive, out, kept, html)
+        complete &= _attempt(write, f"The table of {name} was not written", go_on=several)
     return 0 if complete else INCOMPLETE
 
 
@@ -141,57 +133,26 @@ def _attempt(step: Callable[[], bool], failed: str, *, go_on: bool) -> bool:
 def _archive(paper: Paper, folder: Path, results: Path | None, budget: str | None) -> RunArchive:
     from creditscope.papers.archive import RunArchive
     from creditscope.registry import unknown
+    from creditscope.study.store import open_store
 
     if budget is not None and budget not in paper.budgets:
         raise UnknownName(f"{unknown('budget', budget, list(paper.budgets))}\nNothing was run.")
-    return RunArchive(paper, _store(folder, results), budget or paper.budgets[0])
-
-
-def _store(folder: Path, results: Path | None) -> Store:
-    from creditscope.study.store import Store
-
-    if results is not None and not results.is_dir():
-        raise InvalidInput(f"--results {results} is not a folder.\nNo record can be read from it. Check the path.")
-    layer = results or Path("results")
-    return Store(folder, [layer] if layer.is_dir() else [])
+    return RunArchive(paper, open_store(folder, None if results is None else [results]), budget or paper.budgets[0])
 
 
 def _run(name: str, archive: RunArchive, workers: int | None, data_dir: Path | None, *, retry: bool) -> bool:
-    """Do the missing runs; whether all are done afterwards."""
-    from creditscope.datasets import datasets
-    from creditscope.study.display.board import board
-    from creditscope.study.driver import StudyOptions, run_study
-    from creditscope.study.engines.job import Job
+    """Execute the missing runs; whether all are done afterwards."""
+    from creditscope.study.driver import StudyOptions
     from creditscope.study.engines.local import LocalEngine
-    from creditscope.study.store import RunState
+    from creditscope.study.execution import closing, complete, execute
 
     runs, store = archive.plan(name), archive.store
-    if all(store.ended(key) is RunState.DONE and not store.unaudited(key) for key in runs):
+    if complete(runs, store):
         return True
-    for data in dict.fromkeys(spec.data for spec in runs.values()):
-        datasets[data](data_dir)  # fetched once, before several processes need it
-    pattern = Job("", next(iter(runs.values())), data_folder=data_dir)
-    with _terminated_like_ctrl_c(), LocalEngine(workers) as engine, board() as display:
-        summary = run_study(runs, store, engine, display, StudyOptions(pattern, retry))
-    for key in summary.failed:
-        say(f"  failed  {key}  {runs[key].title}: creditscope study show {key} --store {store.folder}")
+    summary = execute(runs, store, LocalEngine(workers), StudyOptions(retry, data_folder=data_dir))
     if summary.failed:
-        say("To repeat them, add --retry-failed.")
+        say(closing(summary, runs, store))
     return not summary.failed
-
-
-@contextmanager
-def _terminated_like_ctrl_c() -> Iterator[None]:
-    """SIGTERM stops as Ctrl-C does and keeps finished runs."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _write(name: str, archive: RunArchive, out: Path, records: Path, html: Path | None) -> bool:

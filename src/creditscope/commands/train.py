@@ -123,9 +123,9 @@ def _named(controls: str, control: str) -> list[str]:
 
 def _run(spec: RunSpec, folder: Path, data_folder: Path | None, device: str) -> bool:
     """Train one spec into its folder, unless it is there already; whether it came to its end."""
-    from creditscope.commands.progress import watching
     from creditscope.records.run import RECORD, RunRecord
     from creditscope.runs.run import train as fit_spec
+    from creditscope.study.display.training import watching
 
     if (folder / RECORD).exists():
         found = RunRecord.from_json(folder / RECORD)

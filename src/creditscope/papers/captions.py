@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.published import count_of
+from creditscope.records.labels import named
 from creditscope.runs.spec import RunSpec
-from creditscope.study.expansion import setting
 
 
 def describe_training(archive: RunArchive, study: str) -> str:
@@ -26,9 +26,9 @@ def describe_training(archive: RunArchive, study: str) -> str:
     usual = Counter(text for row, text in texts.items() for _ in seeds[row]).most_common(1)[0][0]
     by_network: dict[str, set[str]] = {}
     for row, spec in first.items():
-        by_network.setdefault(_network(spec), set()).add(texts[row])
+        by_network.setdefault(named(spec.settings(), "network"), set()).add(texts[row])
     others = {
-        f"{_network(spec) if len(by_network[_network(spec)]) == 1 else _in_full(spec)}: {texts[row]}": None
+        f"{named(spec.settings(), 'network') if len(by_network[named(spec.settings(), 'network')]) == 1 else spec.title_without('epochs', 'seed')}: {texts[row]}": None
         for row, spec in first.items()
         if texts[row] != usual
     }
@@ -50,28 +50,9 @@ def _changed_options(archive: RunArchive, study: str) -> list[str]:
 
 def _values(specs: Iterable[RunSpec], option: str) -> set[str]:
     """The values of a network option, its default where none was given."""
-    given = (setting(spec, f"network.{option}") for spec in specs)
+    given = (spec.setting(f"network.{option}") for spec in specs)
     return {str(value) for value in given if value is not None}
 
 
 def _length_and_seeds(epochs: int, seeds: Sequence[int]) -> str:
     return f"{count_of(epochs, 'epoch')}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
-
-
-def _in_full(spec: RunSpec) -> str:
-    """A row by everything but its length and seed."""
-    penalty = f" + penalty {spec.penalty:g}" if spec.penalty else ""
-    control = "" if spec.control == "none" else f", {spec.control}"
-    labels = " with random labels" if spec.random_labels else ""
-    method, data = _named(spec.method, spec.method_options), _named(spec.data, spec.data_options)
-    return f"{method}{penalty}{control} on {data}{labels}, {_network(spec)}"
-
-
-def _network(spec: RunSpec) -> str:
-    return _named(spec.network, spec.network_options)
-
-
-def _named(name: str, options: Mapping[str, object]) -> str:
-    """A name with the options that were given."""
-    given = ", ".join(f"{option}={value}" for option, value in sorted(options.items()))
-    return f"{name}({given})" if given else name

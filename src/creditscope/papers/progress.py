@@ -9,7 +9,7 @@ from rich.table import Table
 
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.published import count_of
-from creditscope.study.display.page import drawn
+from creditscope.study.display.table import drawn
 from creditscope.study.engines.engine import cores
 from creditscope.study.plan import Plan
 from creditscope.study.status import Pace, duration, learn_pace

@@ -16,7 +16,7 @@ from creditscope.papers.published import IMAGES, PublishedFigure
 from creditscope.papers.tables import ComparisonRow, ComparisonTable
 from creditscope.report.markdown import escaped
 from creditscope.report.markdown import table as markdown_table
-from creditscope.study.display.page import drawn
+from creditscope.study.display.table import drawn
 
 HEADINGS = ("row", "quantity", "ours", "published", "difference", "verdict")
 RECORDS = "../records"  # from the folder of tables

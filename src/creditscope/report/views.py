@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from creditscope.errors import BadFile
 from creditscope.files import read_text
+from creditscope.records.labels import flatten, labels
 from creditscope.records.report import Report
 from creditscope.records.run import RECORD, RunRecord
 
 REPORT = "report.json"
-NESTED = ("network_options", "method_options", "data_options")
-PLAIN = ("network", "data", "random_labels", "epochs", "batch_size", "learning_rate", "weight_decay", "augment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +48,8 @@ def from_report(report: Report) -> AuditView:
 
 def from_runs(records: Sequence[RunRecord]) -> list[AuditView]:
     """Runs of one study; a label says the method and whatever else differs between the runs, but for the seed."""
-    told = _told_apart([record.spec for record in records])
-    return [_from_run(record, label) for record, label in zip(records, told, strict=True)]
+    names = labels([flatten(record.spec) for record in records], without=("seed",))
+    return [_from_run(record, name) for record, name in zip(records, names, strict=True)]
 
 
 def _from_run(record: RunRecord, label: str) -> AuditView:
@@ -60,30 +58,6 @@ def _from_run(record: RunRecord, label: str) -> AuditView:
     if record.report is not None:
         title = record.report.subject.name
     return AuditView(label, title, record.key, seed if isinstance(seed, int) else None, record.report, record)
-
-
-def _told_apart(specs: Sequence[Mapping[str, Any]]) -> list[str]:
-    flat = [_flat(spec) for spec in specs]
-    names = dict.fromkeys(name for spec in flat for name in spec)
-    differing = [name for name in names if len({repr(spec.get(name)) for spec in flat}) > 1]
-    return [_label(spec, flattened, differing) for spec, flattened in zip(specs, flat, strict=True)]
-
-
-def _label(spec: Mapping[str, Any], flat: Mapping[str, Any], differing: Iterable[str]) -> str:
-    """For example `dfa + penalty 0.01, frozen, d = 512`."""
-    parts = [str(spec.get("method", "run"))]
-    if spec.get("penalty"):
-        parts[0] += f" + penalty {spec['penalty']:g}"
-    if spec.get("control", "none") != "none":
-        parts.append(str(spec["control"]))
-    parts += [f"{name} = {flat[name]}" for name in differing if name in flat]
-    return ", ".join(parts)
-
-
-def _flat(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Whatever may tell two runs apart besides method, penalty, control and seed; options without their prefix."""
-    options = {name: value for group in NESTED for name, value in sorted(spec.get(group, {}).items())}
-    return {name: spec[name] for name in PLAIN if name in spec} | options
 
 
 def gather(path: Path) -> list[AuditView]:

@@ -12,9 +12,10 @@ from pydantic import BeforeValidator, Field, field_validator
 from creditscope.control import Control
 from creditscope.errors import UnknownName
 from creditscope.options import Option, filled, options_of
+from creditscope.records.labels import PARTS, flatten, label
 from creditscope.records.record import Record
 
-PARTS = ("network", "data", "method")  # what has options of its own
+IN_TITLE = ("data", "network", "epochs", "seed")  # settings that a title shows at their default too
 
 
 def _tuples(given: object) -> object:
@@ -75,15 +76,13 @@ class RunSpec(Record):
 
         With `defaults` every option that was not given is there too; that imports torch.
         """
-        flat: dict[str, Option] = {}
-        for name in type(self).model_fields:
-            part = name.removesuffix("_options")
-            if part == name and name != "plugins":
-                flat[name] = getattr(self, name)
-            elif part in PARTS:
-                options = self.options(part) if defaults else getattr(self, name)
-                flat |= {f"{part}.{option}": value for option, value in options.items()}
-        return flat
+        options = {f"{part}_options": self.options(part) for part in PARTS} if defaults else {}
+        return flatten({**self.model_dump(), **options})
+
+    def setting(self, key: str) -> Option | None:
+        """One flat setting; an option that was not given has its default, which imports torch."""
+        given = self.settings()
+        return given[key] if key in given else self.settings(defaults=True).get(key)
 
     def options(self, part: str) -> dict[str, Option]:
         """Every option of the run's "network", "method" or "data", defaults filled in; imports torch."""
@@ -113,19 +112,14 @@ class RunSpec(Record):
 
     @property
     def title(self) -> str:
-        """A short name for people."""
-        penalty = f" + penalty {self.penalty:g}" if self.penalty else ""
-        control = "" if self.control == "none" else f", {self.control}"
-        labels = " with random labels" if self.random_labels else ""
-        method = f"{_named(self.method, self.method_options)}{penalty}{control}"
-        data, network = _named(self.data, self.data_options), _named(self.network, self.network_options)
-        return f"{method} on {data}{labels}, {network}, {self.epochs} epochs, seed {self.seed}"
+        """The label of a lone run: method, data, network, epochs and seed, and every setting that is not a default."""
+        return self.title_without()
 
-
-def _named(name: str, options: Mapping[str, Any]) -> str:
-    """A name with the options that were given."""
-    given = ", ".join(f"{option}={value}" for option, value in sorted(options.items()))
-    return f"{name}({given})" if given else name
+    def title_without(self, *names: str) -> str:
+        """The title without some settings, for example "epochs" and "seed"."""
+        run, fresh = self.settings(), RunSpec().settings()
+        shown = [name for name in run if name in IN_TITLE or run[name] != fresh.get(name)]
+        return label(run, [name for name in shown if name not in names])
 
 
 def registered(part: str) -> Mapping[str, Any]:

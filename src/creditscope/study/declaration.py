@@ -12,6 +12,7 @@ from pydantic import Field
 from creditscope.control import Control
 from creditscope.errors import BadFile, InvalidInput, UnknownName
 from creditscope.files import read_text
+from creditscope.records.labels import PARTS
 from creditscope.records.record import Record
 from creditscope.registry import unknown
 from creditscope.runs.spec import RunSpec
@@ -20,7 +21,6 @@ Value = bool | int | float | str
 Settings = dict[str, Value]
 Axes = dict[str, tuple[Value, ...]]
 
-PARTS = ("network", "method", "data")  # whose options are written as "network.d"
 OPTION_FIELDS = tuple(f"{part}_options" for part in PARTS)
 FIELDS = tuple(name for name in RunSpec.model_fields if name not in (*OPTION_FIELDS, "plugins"))
 TOP = ("name", "title", "notes", "controls", "plugins", "fixed", "grid", "include", "exclude", "budget")

@@ -4,47 +4,61 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from creditscope.errors import BadFile
 from creditscope.records.run import RunRecord
 from creditscope.study.display.board import Board
 from creditscope.study.engines.engine import Engine, EpochDone, RunEnded
-from creditscope.study.engines.job import Job, RunResult
+from creditscope.study.engines.job import Job, RunError, RunResult
 from creditscope.study.lock import RunLock
 from creditscope.study.plan import Plan
 from creditscope.study.status import learn_pace
 from creditscope.study.store import Failure, RunState, Store
 
-LOOK = 0.2  # seconds between two looks at the engine
-LOOK_ELSEWHERE = 1.0  # seconds between two looks at runs that other processes do
+POLL = 0.2  # seconds between two polls of the engine
+POLL_ELSEWHERE = 1.0  # seconds between two polls of runs that other processes execute
 
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
-    """What a user asks of a study besides its runs.
+    """How the runs of a study are executed.
 
-    retry       do failed runs again
-    audit_again audit finished runs of the store again, from their weights
-    pattern     the job of which every job is a copy: device, data folder, seconds between snapshots
+    retry               run failed runs again
+    audit_again         audit finished runs of the store again, from their weights
+    credit_of_controls  probe the credit of controls too; ρ costs more than a short run
     """
 
-    pattern: Job
     retry: bool = False
     audit_again: bool = False
+    device: str = "cpu"
+    data_folder: Path | None = None
+    snapshot_seconds: float = 30.0
+    credit_of_controls: bool = True
+
+    def asks_for(self, key: str, store: Store) -> bool:
+        """Whether a run is to be trained, audited or tried again."""
+        state = store.ended(key)
+        if state is RunState.FAILED:
+            return self.retry
+        if state is RunState.DONE:
+            again = self.audit_again and store.trained(key) is not None
+            return again or store.unaudited(key)
+        return True
 
 
 @dataclass(slots=True)
 class Summary:
-    """What a call of `run_study` did."""
+    """Keys by what became of the runs: executed now, done before or by another process, failed."""
 
     done: list[str] = field(default_factory=list)
-    found: list[str] = field(default_factory=list)  # there already, or done by another process meanwhile
+    reused: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
 
 def run_study(runs: Plan, store: Store, engine: Engine, board: Board, options: StudyOptions) -> Summary:
-    """Do whatever of a study is not done; an exception, Ctrl-C included, leaves every finished run in place."""
+    """Execute the runs of a study that are not done; an exception, Ctrl-C included, leaves finished runs in place."""
     store.prepare()
     drive = _Drive(runs, store, engine, board, options)
     try:
@@ -58,32 +72,34 @@ def run_study(runs: Plan, store: Store, engine: Engine, board: Board, options: S
 
 
 class _Drive:
-    """One call: what waits, what is held, and what is in other hands."""
+    """One call of `run_study`: the runs that wait, those that it holds, and those that other processes hold."""
 
     def __init__(self, runs: Plan, store: Store, engine: Engine, board: Board, options: StudyOptions) -> None:
         self.runs, self.store, self.engine, self.board, self.options = runs, store, engine, board, options
-        self.summary = Summary()
-        self.waiting = deque(key for key in runs if self._wanted(key))
+        self.waiting = deque(key for key in runs if options.asks_for(key, store))
         self.held: dict[str, RunLock] = {}
         self.elsewhere: list[str] = []
         waiting = set(self.waiting)
-        self.summary.found = [key for key in runs if key not in waiting and store.ended(key) is RunState.DONE]
-        self.summary.failed = [key for key in runs if key not in waiting and store.ended(key) is RunState.FAILED]
-        board.begin(len(runs), len(self.summary.found), learn_pace(runs, store, self.summary.found), engine.workers)
-        board.left([runs[key] for key in self.waiting])
+        settled = {key: store.ended(key) for key in runs if key not in waiting}
+        self.summary = Summary(
+            reused=[key for key, state in settled.items() if state is RunState.DONE],
+            failed=[key for key, state in settled.items() if state is RunState.FAILED],
+        )
+        board.begin(runs, len(self.summary.reused), learn_pace(runs, store, self.summary.reused), engine.workers)
+        board.wait_for(self.waiting)
 
     def run(self) -> None:
-        looked = 0.0
+        polled = 0.0
         while self.waiting or self.held or self.elsewhere:
             while self.waiting and self.engine.free > 0:
-                self._begin(self.waiting.popleft())
-            for event in self.engine.events(LOOK):
+                self._start(self.waiting.popleft())
+            for event in self.engine.events(POLL):
                 self._epoch(event) if isinstance(event, EpochDone) else self._end(event)
-            if self.elsewhere and time.monotonic() - looked > LOOK_ELSEWHERE:
+            if self.elsewhere and time.monotonic() - polled > POLL_ELSEWHERE:
                 self.waiting.extend(self.elsewhere)
-                self.elsewhere, looked = [], time.monotonic()
+                self.elsewhere, polled = [], time.monotonic()
             if not self.held:
-                time.sleep(LOOK if self.elsewhere else 0)
+                time.sleep(POLL if self.elsewhere else 0)
             self.board.refresh()
 
     def release(self) -> None:
@@ -92,45 +108,34 @@ class _Drive:
             lock.release()
         self.held = {}
 
-    def _wanted(self, key: str) -> bool:
-        """Whether there is something to do: train, audit, or try again."""
-        state = self.store.ended(key)
-        if state is RunState.FAILED:
-            return self.options.retry
-        if state is RunState.DONE:
-            again = self.options.audit_again and self.store.trained(key) is not None
-            return again or self.store.unaudited(key)
-        return True
-
-    def _begin(self, key: str) -> None:
-        """Lock a run and start it, unless another process holds it or has finished it in the meantime."""
+    def _start(self, key: str) -> None:
+        """Lock a run and start it, unless another process holds it or has ended it in the meantime."""
         lock = self.store.lock(key)
         if lock is None:
             self.elsewhere.append(key)
             return
-        if not self._wanted(key):
+        if not self.options.asks_for(key, self.store):
             lock.release()
-            self._found(key)
+            failed = self.store.ended(key) is RunState.FAILED
+            (self.summary.failed if failed else self.summary.reused).append(key)
+            self.board.ended_elsewhere(key, failed)
             return
-        spec = self.runs[key]
-        lock.write_progress(0, spec.epochs)
+        lock.write_progress(0, self.runs[key].epochs)
         self.held[key] = lock
-        self.engine.start(
-            replace(
-                self.options.pattern,
-                key=key,
-                spec=spec,
-                snapshot=self.store.snapshot(key),
-                trained=self.store.trained(key),
-            )
-        )
-        self.board.started(key, spec)
+        self.engine.start(self._job(key))
+        self.board.start(key)
 
-    def _found(self, key: str) -> None:
-        """Another process has ended it."""
-        failed = self.store.ended(key) is RunState.FAILED
-        (self.summary.failed if failed else self.summary.found).append(key)
-        self.board.found(key, self.runs[key], failed)
+    def _job(self, key: str) -> Job:
+        return Job(
+            key,
+            self.runs[key],
+            snapshot=self.store.snapshot(key),
+            trained=self.store.trained(key),
+            snapshot_seconds=self.options.snapshot_seconds,
+            data_folder=self.options.data_folder,
+            device=self.options.device,
+            credit_of_controls=self.options.credit_of_controls,
+        )
 
     def _epoch(self, event: EpochDone) -> None:
         self.held[event.key].write_progress(event.done, self.runs[event.key].epochs)
@@ -142,18 +147,13 @@ class _Drive:
         if result.error is not None and result.error.fatal:
             raise BadFile(
                 f"The study stops: {result.error.message}\n"
-                "Every other run would meet the same. What is done is kept. Make room, then run the same command again."
+                "Every other run would fail in the same way. Finished runs are kept. "
+                "Make room, then run the same command again."
             )
         if result.record:
             self._keep(key, result)
         if result.error is not None:
-            error = result.error
-            spec = self.runs[key].model_dump(mode="json")
-            self.store.fail(
-                Failure(key=key, spec=spec, stage=error.stage, error=error.message, traceback=error.traceback)
-            )
-            self.summary.failed.append(key)
-            self.board.failed(key, self.runs[key], error.message)
+            self._fail(key, result.error)
         self.held.pop(key).release()
 
     def _keep(self, key: str, result: RunResult) -> None:
@@ -164,4 +164,10 @@ class _Drive:
             self.store.commit(key, result.weights, record)
         if result.error is None:
             self.summary.done.append(key)
-            self.board.done(key, self.runs[key], record)
+            self.board.done(key, record)
+
+    def _fail(self, key: str, error: RunError) -> None:
+        spec = self.runs[key].model_dump(mode="json")
+        self.store.fail(Failure(key=key, spec=spec, stage=error.stage, error=error.message, traceback=error.traceback))
+        self.summary.failed.append(key)
+        self.board.failed(key, error.message)

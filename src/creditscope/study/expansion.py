@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from creditscope.errors import CreditscopeError, InvalidInput, UnknownName
 from creditscope.options import options_of
+from creditscope.records.labels import PARTS
 from creditscope.registry import unknown
-from creditscope.runs.spec import RunSpec
-from creditscope.study.declaration import PARTS, Axes, Budget, Settings, Study, Value, refuse
+from creditscope.runs.spec import RunSpec, registered
+from creditscope.study.declaration import Axes, Budget, Settings, Study, Value, refuse
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -125,31 +126,7 @@ def _without(study: Study, specs: Iterable[RunSpec], *, warn: bool) -> list[RunS
 
 def matches(spec: RunSpec, wanted: Mapping[str, Sequence[Value]]) -> bool:
     """Whether every setting of a run is among the wanted ones."""
-    return all(setting(spec, key) in values for key, values in wanted.items())
-
-
-def setting(spec: RunSpec, key: str) -> Value | None:
-    """The value of a flat setting in a run; for an option that was not given its default."""
-    part, dot, option = key.partition(".")
-    if not dot:
-        value: Value = getattr(spec, key)
-        return value
-    given: Settings = getattr(spec, f"{part}_options")
-    return given[option] if option in given else _defaults(part, getattr(spec, part)).get(option)
-
-
-def _defaults(part: str, name: str) -> dict[str, Any]:
-    return options_of(part, registered(part)[name])
-
-
-def registered(part: str) -> Mapping[str, Any]:
-    """The registry behind "network", "method" or "data"."""
-    from creditscope.datasets import datasets
-    from creditscope.methods import methods
-    from creditscope.networks import networks
-
-    registries: dict[str, Mapping[str, Any]] = {"network": networks, "method": methods, "data": datasets}
-    return registries[part]
+    return all(spec.setting(key) in values for key, values in wanted.items())
 
 
 def _twins(study: Study, spec: RunSpec, controls: Sequence[str]) -> Iterator[RunSpec]:
@@ -163,7 +140,7 @@ def _twins(study: Study, spec: RunSpec, controls: Sequence[str]) -> Iterator[Run
 
 def _rungs(study: Study, spec: RunSpec) -> list[str]:
     """From frozen to all blocks but the first; all of them is the run itself."""
-    depth = setting(spec, "network.depth")
+    depth = spec.setting("network.depth")
     if not isinstance(depth, int):
         refuse(
             study.source, "", "controls", f"{spec.network!r} has no option depth; name rungs: ladder-1, ladder-2, ..."

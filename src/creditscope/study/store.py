@@ -211,6 +211,16 @@ class Store:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
+def open_store(folder: Path, results: Sequence[Path] | None = None) -> Store:
+    """A store over the folders of committed records; by default over `results`, if that folder exists."""
+    if results is None:
+        results = [layer for layer in (Path("results"),) if layer.is_dir()]
+    for layer in results:
+        if not layer.is_dir():
+            raise BadFile(f"--results {layer} is not a folder.\nNo record could be read from it. Check the path.")
+    return Store(folder, results)
+
+
 def _alive(rest: str) -> bool:
     """Whether the process that a temporary name carries still runs on this machine."""
     for number in (int(part) for part in rest.split(".") if part.isdigit()):

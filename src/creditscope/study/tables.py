@@ -8,10 +8,11 @@ from statistics import fmean
 
 from pydantic import Field
 
-from creditscope.diagnostics.depth import from_accuracies
+from creditscope.diagnostics.depth import POINTS, from_accuracies
 from creditscope.diagnostics.seeds import over_seeds
 from creditscope.errors import InvalidInput
 from creditscope.protocols import judge, protocol_named
+from creditscope.records.labels import labels
 from creditscope.records.record import Record
 from creditscope.records.run import RunRecord, after_divergence
 from creditscope.registry import natural_key
@@ -20,9 +21,6 @@ from creditscope.statistics.seeds import Spread, seeds_to_settle, spread
 from creditscope.study.plan import Plan
 from creditscope.study.store import Store
 from creditscope.verdict import Finding, Status, Verdict
-
-POINTS = 100.0
-Findings = dict[str, Finding]
 
 
 class SeedRow(Record):
@@ -70,9 +68,10 @@ def audit_table(
     groups: dict[str, dict[str, RunSpec]] = {}
     for key, spec in runs.items():
         groups.setdefault(_content(spec.model_copy(update={"seed": 0})), {})[key] = spec
-    labels = _labels([next(iter(group.values())) for group in groups.values()])
+    first = [next(iter(group.values())) for group in groups.values()]
+    names = labels([spec.settings() for spec in first], without=("seed",))
     judging = _Judging(records, by_spec, protocol, dict(limits or {}))
-    rows = [judging.row(label, group) for label, group in zip(labels, groups.values(), strict=True)]
+    rows = [judging.row(name, group) for name, group in zip(names, groups.values(), strict=True)]
     return [row.model_copy(update={"best_frozen": _above_best(row, rows)}) for row in rows]
 
 
@@ -154,7 +153,7 @@ class _Judging:
         return replace(finding, limit=limit, status=limit.judge(finding.measurement))
 
 
-def _in_order(findings: Findings) -> Findings:
+def _in_order(findings: Mapping[str, Finding]) -> dict[str, Finding]:
     """The findings in the natural order of their codes."""
     return {code: findings[code] for code in sorted(findings, key=natural_key)}
 
@@ -179,25 +178,3 @@ def _setting(row: AuditRow) -> str:
 
 def _content(spec: RunSpec) -> str:
     return spec.model_dump_json()
-
-
-def _labels(specs: Sequence[RunSpec]) -> list[str]:
-    """Method and control, and whatever else differs between the rows."""
-    flat = [{**spec.model_dump(), **_options(spec)} for spec in specs]
-    own = {"method", "method_options", "network_options", "data_options", "penalty", "control", "seed", "plugins"}
-    keys = sorted({key for settings in flat for key in settings} - own)
-    varied = [key for key in keys if len({str(settings.get(key)) for settings in flat}) > 1]
-    labels = []
-    for spec, settings in zip(specs, flat, strict=True):
-        options = ", ".join(f"{name}={value}" for name, value in sorted(spec.method_options.items()))
-        method = f"{spec.method}({options})" if options else spec.method
-        penalty = f" + penalty {spec.penalty:g}" if spec.penalty else ""
-        control = "" if spec.control == "none" else f", {spec.control}"
-        rest = "".join(f", {key} {settings[key]}" for key in varied if key in settings)
-        labels.append(f"{method}{penalty}{control}{rest}")
-    return labels
-
-
-def _options(spec: RunSpec) -> dict[str, object]:
-    parts = (("network", spec.network_options), ("data", spec.data_options))
-    return {f"{part}.{name}": value for part, options in parts for name, value in options.items()}

@@ -11,14 +11,13 @@ from creditscope.papers.comparison import welch_of
 from creditscope.papers.rendering import published
 from creditscope.report.markdown import escaped
 from creditscope.runs.spec import RunSpec
-from creditscope.study.expansion import setting
 from creditscope.study.tables import SeedRow
 from creditscope.verdict import Measurement, Status
 
 
 def describe_dfa(specs: Sequence[RunSpec]) -> list[str]:
     """The index of DFA, if all runs share it or most do."""
-    indices = Counter(setting(spec, "method.index") for spec in specs if spec.method == "dfa").most_common(2)
+    indices = Counter(spec.setting("method.index") for spec in specs if spec.method == "dfa").most_common(2)
     if not indices or (len(indices) == 2 and indices[0][1] == indices[1][1]):
         return []
     others = " unless a row says otherwise" if len(indices) == 2 else ""
@@ -27,7 +26,7 @@ def describe_dfa(specs: Sequence[RunSpec]) -> list[str]:
 
 def published_row(spec: RunSpec) -> str:
     """The row of the published main audit; DFA was published with index = input."""
-    return f"dfa, index {setting(spec, 'method.index')}" if spec.method == "dfa" else spec.method
+    return f"dfa, index {spec.setting('method.index')}" if spec.method == "dfa" else spec.method
 
 
 def remarks(archive: RunArchive) -> Iterator[str]:

@@ -52,7 +52,7 @@ def test_the_laptop_trains_no_longer_than_the_paper(name):
         (
             "temporal",
             "laptop",
-            "30 epochs, seeds 42, 123, 456; bp on cifar10, resmlp(terminal_ln=False): 30 epochs, seed 42; "
+            "30 epochs, seeds 42, 123, 456; bp on cifar10, resmlp(terminal_ln=false): 30 epochs, seed 42; "
             "vit_mini(patch=8): 3 epochs, seed 42; patch = 8 instead of 4; "
             "DFA with index = output unless a row says otherwise",
         ),

@@ -1,4 +1,4 @@
-"""What does somebody see who waits for a study?  A live board on a terminal, plain lines anywhere else."""
+"""The board of a running study: live progress bars on a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from creditscope.runs.spec import RunSpec
+from creditscope.records.labels import counted
+from creditscope.study.plan import Plan, run_labels
 from creditscope.study.status import Pace, duration
 
 if TYPE_CHECKING:
@@ -16,15 +17,16 @@ if TYPE_CHECKING:
 
 
 class Board:
-    """Plain lines, one per run that begins or ends; also what the live board knows and counts."""
+    """Plain lines, one for each run that ends; the live board keeps the same counts."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._specs: dict[str, RunSpec] = {}
-        self._epochs: dict[str, int] = {}
-        self._left: list[RunSpec] = []
-        self._begun: dict[str, float] = {}
-        self._pace, self._workers, self.total, self.ended = Pace(), 1, 0, 0
+        self._runs: Plan = {}
+        self._labels: dict[str, str] = {}
+        self._epochs: dict[str, int] = {}  # epochs done, by the key of a run under way
+        self._started: dict[str, float] = {}
+        self._waiting: list[str] = []
+        self._pace, self._workers, self.ended = Pace(), 1, 0
 
     def __enter__(self) -> Board:
         return self
@@ -32,78 +34,80 @@ class Board:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to put back."""
+        """Plain lines leave nothing to restore."""
 
-    def begin(self, total: int, ended: int, pace: Pace, workers: int) -> None:
-        """So many runs, so many of them there already."""
-        self.total, self.ended, self._pace, self._workers = total, ended, pace, workers
-        self.line(f"{total} runs: {ended} are there, {total - ended} to go, {workers} at a time")
+    def begin(self, runs: Plan, done: int, pace: Pace, workers: int) -> None:
+        """Begin a study of which some runs are done."""
+        self._runs, self._labels = runs, run_labels(runs)
+        self._pace, self._workers, self.ended = pace, workers, done
+        self.line(f"{counted(len(runs), 'run')}: {done} done, {len(runs) - done} to run, {workers} in parallel")
 
-    def left(self, specs: Iterable[RunSpec]) -> None:
-        """The runs that are still to begin."""
-        self._left = list(specs)
+    def wait_for(self, keys: Iterable[str]) -> None:
+        """Set the runs that have not started yet."""
+        self._waiting = list(keys)
 
-    def started(self, key: str, spec: RunSpec) -> None:
-        """A run begins."""
-        self._specs[key], self._epochs[key], self._begun[key] = spec, 0, time.monotonic()
-        self._left = [other for other in self._left if other != spec]
+    def start(self, key: str) -> None:
+        """A run starts."""
+        self._epochs[key], self._started[key] = 0, time.monotonic()
+        self._waiting = [other for other in self._waiting if other != key]
 
     def epoch(self, key: str, done: int) -> None:
-        """A run has done so many epochs."""
+        """A run has finished an epoch, `done` in all."""
         self._epochs[key] = done
 
-    def done(self, key: str, spec: RunSpec, record: RunRecord) -> None:
-        """A run has ended well."""
-        self._pace.learn(spec, record.timings.get("seconds", 0.0))
+    def done(self, key: str, record: RunRecord) -> None:
+        """A run has finished."""
+        self._pace.learn(self._runs[key], record.timings.get("seconds", 0.0))
         stopped = "" if record.diverged is None else f", diverged in epoch {record.diverged.epoch + 1}"
-        self._end(key, f"done    {key}  {spec.title}: accuracy {record.accuracy:.4f}{stopped}")
+        self._end(key, f"done    {key}  {self._labels[key]}: accuracy {record.accuracy:.4f}{stopped}")
 
-    def failed(self, key: str, spec: RunSpec, error: str) -> None:
-        """A run has ended badly."""
-        self._end(key, f"FAILED  {key}  {spec.title}: {error.splitlines()[0]}")
+    def failed(self, key: str, error: str) -> None:
+        """A run has failed."""
+        self._end(key, f"FAILED  {key}  {self._labels[key]}: {error.splitlines()[0]}")
 
-    def found(self, key: str, spec: RunSpec, failed: bool) -> None:
+    def ended_elsewhere(self, key: str, failed: bool) -> None:
         """Another process has ended a run."""
-        self._left = [other for other in self._left if other != spec]
-        self._end(key, f"{'FAILED' if failed else 'done'} elsewhere  {key}  {spec.title}")
+        self._waiting = [other for other in self._waiting if other != key]
+        self._end(key, f"{'FAILED' if failed else 'done'} in another process  {key}  {self._labels[key]}")
 
     def _end(self, key: str, text: str) -> None:
         self.ended += 1
-        for table in (self._specs, self._epochs, self._begun):
+        for table in (self._epochs, self._started):
             table.pop(key, None)
-        left = self.seconds_left()
-        self.line(f"[{self.ended:>{len(str(self.total))}}/{self.total}] {text}{_left(left)}")
+        total = len(self._runs)
+        self.line(f"[{self.ended:>{len(str(total))}}/{total}] {text}{_left(self.seconds_left())}")
 
     def seconds_left(self) -> float | None:
         """Seconds until the end, with all workers busy."""
-        under_way = [(spec, spec.epochs - self._epochs[key]) for key, spec in self._specs.items()]
-        seconds = self._pace.total([*under_way, *((spec, spec.epochs) for spec in self._left)])
+        under_way = [(self._runs[key], self._runs[key].epochs - done) for key, done in self._epochs.items()]
+        waiting = [(self._runs[key], self._runs[key].epochs) for key in self._waiting]
+        seconds = self._pace.total([*under_way, *waiting])
         return None if seconds is None else seconds / self._workers
 
     def line(self, text: str) -> None:
-        """One line for the record."""
+        """Write one line."""
         self._stream.write(text + "\n")
         self._stream.flush()
 
     def refresh(self) -> None:
-        """Called several times a second."""
+        """Update what changes with time; called several times a second."""
 
 
 class LiveBoard(Board):
-    """A bar per running job and one for the whole, above which finished runs scroll away."""
+    """A bar for each running job and one for the study, above which finished runs scroll away."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(stream)
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
+        from rich.table import Column
 
-        self._console = Console(file=self._stream)
         self._bars = Progress(
-            TextColumn("{task.description}", table_column=_wide()),
+            TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
             BarColumn(30),
             TextColumn("{task.completed}/{task.total} {task.fields[unit]}"),
             TextColumn("{task.fields[left]}"),
-            console=self._console,
+            console=Console(file=self._stream),
             refresh_per_second=4,
         )
         self._tasks: dict[str, Any] = {}
@@ -117,26 +121,26 @@ class LiveBoard(Board):
     ) -> None:
         self._bars.stop()
 
-    def begin(self, total: int, ended: int, pace: Pace, workers: int) -> None:
-        """The bar for the whole study."""
-        super().begin(total, ended, pace, workers)
-        self._tasks["study"] = self._bars.add_task("the study", total=total, completed=ended, unit="runs", left="")
+    def begin(self, runs: Plan, done: int, pace: Pace, workers: int) -> None:
+        """Add the bar of the study."""
+        super().begin(runs, done, pace, workers)
+        unit = "run" if len(runs) == 1 else "runs"
+        self._tasks["study"] = self._bars.add_task("the study", total=len(runs), completed=done, unit=unit, left="")
 
-    def started(self, key: str, spec: RunSpec) -> None:
-        """A new bar."""
-        super().started(key, spec)
-        self._tasks[key] = self._bars.add_task(f"{spec.title}", total=spec.epochs, unit="epochs", left="")
+    def start(self, key: str) -> None:
+        """Add a bar."""
+        super().start(key)
+        epochs = self._runs[key].epochs
+        unit = "epoch" if epochs == 1 else "epochs"
+        self._tasks[key] = self._bars.add_task(self._labels[key], total=epochs, unit=unit, left="")
 
     def epoch(self, key: str, done: int) -> None:
-        """The bar moves."""
+        """Advance the bar of a run."""
         super().epoch(key, done)
         if key in self._tasks:
-            self._bars.update(self._tasks[key], completed=done, left=_left(self._own_left(key, done)).lstrip(", "))
-
-    def _own_left(self, key: str, done: int) -> float:
-        """From the run's own pace so far."""
-        taken = time.monotonic() - self._begun[key]
-        return taken / max(1, done) * (self._specs[key].epochs - done)
+            taken = time.monotonic() - self._started[key]
+            left = taken / max(1, done) * (self._runs[key].epochs - done)  # at the run's own pace so far
+            self._bars.update(self._tasks[key], completed=done, left=_left(left).lstrip(", "))
 
     def _end(self, key: str, text: str) -> None:
         if key in self._tasks:
@@ -144,20 +148,14 @@ class LiveBoard(Board):
         super()._end(key, text)
 
     def line(self, text: str) -> None:
-        """Above the bars."""
+        """Write one line above the bars."""
         self._bars.print(text, markup=False, highlight=False)
 
     def refresh(self) -> None:
-        """The whole study's bar."""
+        """Update the bar of the study."""
         if "study" in self._tasks:
             left = _left(self.seconds_left()).lstrip(", ")
             self._bars.update(self._tasks["study"], completed=self.ended, left=left)
-
-
-def _wide() -> Any:
-    from rich.table import Column
-
-    return Column(ratio=1, no_wrap=True, overflow="ellipsis")
 
 
 def _left(seconds: float | None) -> str:
@@ -165,6 +163,6 @@ def _left(seconds: float | None) -> str:
 
 
 def board(stream: TextIO | None = None) -> Board:
-    """The board that fits where it is shown."""
+    """A live board on a terminal, plain lines elsewhere."""
     stream = stream or sys.stderr
     return LiveBoard(stream) if stream.isatty() else Board(stream)

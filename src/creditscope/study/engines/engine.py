@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from creditscope.study.engines.job import Job, RunResult
 
 
 @dataclass(frozen=True, slots=True)
 class EpochDone:
-    """A run has finished so many epochs."""
+    """A run has finished an epoch, `done` in all."""
 
     key: str
     done: int
@@ -19,7 +20,7 @@ class EpochDone:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """A run is over, well or not."""
+    """A run has ended, with a result or an error."""
 
     key: str
     result: RunResult
@@ -29,29 +30,31 @@ Event = EpochDone | RunEnded
 
 
 class Engine(ABC):
-    """Does jobs, several at a time."""
+    """Executes jobs, several in parallel."""
+
+    local: ClassVar[bool] = True  # whether its jobs run on this machine
 
     @property
     @abstractmethod
     def free(self) -> int:
-        """How many more jobs it takes right now."""
+        """How many more jobs it can take now."""
 
     @property
     @abstractmethod
     def workers(self) -> int:
-        """How many jobs it does at a time."""
+        """How many jobs it executes in parallel."""
 
     @abstractmethod
     def start(self, job: Job) -> None:
-        """Begin a job."""
+        """Start a job."""
 
     @abstractmethod
     def events(self, seconds: float) -> list[Event]:
-        """What happened, waiting so long at most for the first of it."""
+        """The events since the last call; waits at most `seconds` for the first one."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End everything at once; what is under way is lost but for its snapshots."""
+        """End every job at once; of runs under way only their snapshots are kept."""
 
     def __enter__(self) -> Engine:
         return self

@@ -26,7 +26,9 @@ class NoCluster(CreditscopeError):
 
 
 class RayEngine(Engine):
-    """Tasks on a Ray cluster, each with its CPUs and GPUs; one whose node is lost goes on from its last snapshot."""
+    """Tasks on a Ray cluster, each with its CPUs and GPUs; one whose node is lost resumes from its last snapshot."""
+
+    local = False
 
     def __init__(self, address: str = "auto", *, cpus: float = 1.0, gpus: float = 0.0, most: int | None = None) -> None:
         self._ray = _connected(address)

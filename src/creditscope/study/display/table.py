@@ -9,13 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from creditscope.report.text import page
-from creditscope.runs.spec import RunSpec
 from creditscope.statistics.seeds import Spread
-from creditscope.study.lock import RunProgress
-from creditscope.study.plan import Plan
-from creditscope.study.status import StudyStatus, duration, since
-from creditscope.study.store import Failure, RunState, Store
 from creditscope.study.tables import AuditRow
 from creditscope.verdict import Finding, Status
 
@@ -108,49 +102,3 @@ def _notes(row: AuditRow) -> list[str]:
         wanted = f"about {row.settle} seeds would" if row.settle else "not even a thousand seeds would"
         notes.append(f"{row.label}: D3 is undecided; {wanted} settle it, if mean and spread stay.")
     return notes
-
-
-def status_page(title: str, runs: Plan, found: StudyStatus, store: Store, *, each: bool) -> str:
-    """Counts by state and the time left; what runs and what failed by name, on request every run."""
-    counts = ", ".join(f"{number} {state}" for state, number in found.counts.items())
-    lines = [title, f"{len(runs)} runs: {counts}"]
-    if found.seconds_left:
-        lines.append(f"{duration(found.seconds_left)} of one worker's time left, going by what finished runs took")
-    for key, state in found.states.items():
-        if each or state in (RunState.RUNNING, RunState.FAILED):
-            detail = _detail(store.progress(key) if state is RunState.RUNNING else None, store.failure(key))
-            lines.append(f"  {state:<8}{key}  {runs[key].title}{detail}")
-    return "\n".join(lines)
-
-
-def _detail(progress: RunProgress | None, failure: Failure | None) -> str:
-    if progress is not None:
-        return (
-            f": epoch {progress.epoch} of {progress.epochs}, for {since(progress.started)}, process {progress.process}"
-        )
-    return "" if failure is None else f": {failure.error.splitlines()[0]}"
-
-
-def run_page(key: str, store: Store, width: int) -> str:
-    """One run: what it was and where it stands, why it failed, or what came out with its audit."""
-    lines, failure = [f"{key}: {store.state(key)}"], store.failure(key)
-    if failure is not None:
-        lines += [RunSpec.model_validate(failure.spec).title, f"failed {failure.attempts} times, last {failure.when}"]
-        lines += [f"while it was {'trained' if failure.stage == 'train' else 'audited'}:", failure.traceback.rstrip()]
-    path = store.record_path(key)
-    if path is None:
-        progress = store.progress(key)
-        return "\n".join(lines + ([] if progress is None else [_detail(progress, None).lstrip(": ")]))
-    record = store.record(key)
-    took = record.timings.get("seconds")
-    lines += [
-        RunSpec.model_validate(record.spec).title,
-        f"record {path}, weights {'beside it' if store.trained(key) else 'not kept'}",
-        f"accuracy {record.accuracy:.4f} on {record.test_images:,} test images, {len(record.history)} epochs"
-        + ("" if took is None else f", {duration(took)}"),
-        f"{', '.join(f'{name} {version}' for name, version in record.versions.items())}, commit {record.commit}",
-    ]
-    if record.diverged is not None:
-        lines.append(f"diverged in epoch {record.diverged.epoch + 1}: {record.diverged.why}")
-    lines.append("" if record.report is not None else "not audited: creditscope study run audits it")
-    return "\n".join(lines + ([] if record.report is None else [page(record.report, width)]))

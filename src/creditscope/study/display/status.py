@@ -1,0 +1,74 @@
+"""Runs of a study as text: the runs to run, the status of a study, and one run in full."""
+
+from __future__ import annotations
+
+from creditscope.records.labels import counted
+from creditscope.report.text import page
+from creditscope.runs.spec import RunSpec
+from creditscope.study.lock import RunProgress
+from creditscope.study.plan import Plan, run_labels
+from creditscope.study.status import StudyStatus, duration, since
+from creditscope.study.store import Failure, RunState, Store
+
+
+def dry_run_page(runs: Plan, store: Store) -> str:
+    """The runs that a study would execute."""
+    names = run_labels(runs)
+    missing = [key for key in runs if store.ended(key) is not RunState.DONE]
+    return "\n".join(
+        [f"{counted(len(runs), 'run')}, {len(missing)} to run", *(f"  {key}  {names[key]}" for key in missing)]
+    )
+
+
+def status_page(title: str, runs: Plan, status: StudyStatus, store: Store, *, each: bool) -> str:
+    """Counts by state and the time left; running and failed runs by label, with `each` every run."""
+    counts = ", ".join(f"{number} {state}" for state, number in status.counts.items())
+    lines, names = [title, f"{counted(len(runs), 'run')}: {counts}"], run_labels(runs)
+    if status.seconds_left:
+        lines.append(f"about {duration(status.seconds_left)} left with one worker, judging by the finished runs")
+    for key, state in status.states.items():
+        if each or state in (RunState.RUNNING, RunState.FAILED):
+            progress = store.progress(key) if state is RunState.RUNNING else None
+            lines.append(f"  {state:<8}{key}  {names[key]}{_detail(progress, store.failure(key))}")
+    return "\n".join(lines)
+
+
+def _detail(progress: RunProgress | None, failure: Failure | None) -> str:
+    if progress is not None:
+        return f": {_progress(progress)}"
+    return "" if failure is None else f": {failure.error.splitlines()[0]}"
+
+
+def _progress(progress: RunProgress) -> str:
+    epochs = f"epoch {progress.epoch} of {progress.epochs}"
+    return f"{epochs}, running for {since(progress.started)} in process {progress.process}"
+
+
+def run_page(key: str, store: Store, width: int) -> str:
+    """One run: its settings and state, then the error that it failed with, or its results and audit."""
+    lines, failure = [f"{key}: {store.state(key)}"], store.failure(key)
+    if failure is not None:
+        lines += _failure(failure)
+    path = store.record_path(key)
+    if path is None:
+        progress = store.progress(key)
+        return "\n".join(lines if progress is None else [*lines, _progress(progress)])
+    record = store.record(key)
+    took = record.timings.get("seconds")
+    lines += [
+        RunSpec.model_validate(record.spec).title,
+        f"record {path}, weights {'beside it' if store.trained(key) else 'not kept'}",
+        f"accuracy {record.accuracy:.4f} on {counted(record.test_images, 'test image')}, "
+        f"{counted(len(record.history), 'epoch')}" + ("" if took is None else f", {duration(took)}"),
+        f"{', '.join(f'{name} {version}' for name, version in record.versions.items())}, commit {record.commit}",
+    ]
+    if record.diverged is not None:
+        lines.append(f"diverged in epoch {record.diverged.epoch + 1}: {record.diverged.why}")
+    lines.append("" if record.report is not None else "not audited: creditscope study run audits it")
+    return "\n".join(lines if record.report is None else [*lines, page(record.report, width)])
+
+
+def _failure(failure: Failure) -> list[str]:
+    attempts = f"failed {counted(failure.attempts, 'time')}, last {failure.when}"
+    during = f"during {'training' if failure.stage == 'train' else 'the audit'}:"
+    return [RunSpec.model_validate(failure.spec).title, attempts, during, failure.traceback.rstrip()]

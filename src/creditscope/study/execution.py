@@ -1,0 +1,79 @@
+"""Execution of a study for a command: data first, then engine and board, and a clean stop on Ctrl-C or SIGTERM."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from creditscope.records.labels import counted
+from creditscope.study.display.board import board
+from creditscope.study.driver import StudyOptions, Summary, run_study
+from creditscope.study.engines.engine import Engine
+from creditscope.study.plan import Plan, run_labels
+from creditscope.study.store import RunState, Store
+
+
+def execute(runs: Plan, store: Store, engine: Engine, options: StudyOptions) -> Summary:
+    """Execute the runs of a study that are not done; finished ones are kept whatever happens.
+
+    Ctrl-C and SIGTERM raise a KeyboardInterrupt that carries the message for the user.
+    """
+    try:
+        with _sigterm_as_interrupt(), engine:
+            store.prepare()
+            if engine.local:
+                _load_data(runs, store, options)
+            with board() as display:
+                return run_study(runs, store, engine, display, options)
+    except KeyboardInterrupt:
+        done = sum(store.ended(key) is RunState.DONE for key in runs)
+        message = (
+            f"Stopped: {done} of {counted(len(runs), 'run')} done and kept. To resume, run the same command again."
+        )
+        raise KeyboardInterrupt(message) from None
+
+
+def complete(runs: Plan, store: Store) -> bool:
+    """Whether every run of a study is done and audited."""
+    return all(store.ended(key) is RunState.DONE and not store.unaudited(key) for key in runs)
+
+
+def closing(summary: Summary, runs: Plan, store: Store) -> str:
+    """How many runs were executed; for failures their labels, where to see the reason, and how to try again."""
+    lines = [
+        f"{counted(len(runs), 'run')}: {len(summary.done)} executed, {len(summary.reused)} done before, "
+        f"{len(summary.failed)} failed."
+    ]
+    names = run_labels(runs)
+    lines += [f"  failed  {key}  {names[key]}" for key in summary.failed]
+    if summary.failed:
+        lines.append(f"To see why: creditscope study show {summary.failed[0]} --store {store.folder}")
+        lines.append("To run them again, add --retry-failed.")
+    return "\n".join(lines)
+
+
+def _load_data(runs: Plan, store: Store, options: StudyOptions) -> None:
+    """Load every dataset once, so that it is fetched before several processes ask for it."""
+    needed = [spec for key, spec in runs.items() if options.asks_for(key, store)]
+    if not needed:
+        return
+    from creditscope.datasets import datasets
+    from creditscope.runs.run import load_plugins
+
+    for spec in {(spec.data, str(spec.data_options)): spec for spec in needed}.values():
+        load_plugins(spec)
+        datasets[spec.data](options.data_folder, **spec.data_options)
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
