@@ -24,14 +24,15 @@ def describe_training(archive: RunArchive, study: str) -> str:
         seeds.setdefault(row, []).append(spec.seed)
     texts = {row: _length_and_seeds(spec.epochs, seeds[row]) for row, spec in first.items()}
     usual = Counter(text for row, text in texts.items() for _ in seeds[row]).most_common(1)[0][0]
+    networks = {row: named(spec.settings(), "network") for row, spec in first.items()}
     by_network: dict[str, set[str]] = {}
-    for row, spec in first.items():
-        by_network.setdefault(named(spec.settings(), "network"), set()).add(texts[row])
-    others = {
-        f"{named(spec.settings(), 'network') if len(by_network[named(spec.settings(), 'network')]) == 1 else spec.title_without('epochs', 'seed')}: {texts[row]}": None
-        for row, spec in first.items()
+    for row, network in networks.items():
+        by_network.setdefault(network, set()).add(texts[row])
+    others = dict.fromkeys(
+        f"{network if len(by_network[network]) == 1 else first[row].title_without('epochs', 'seed')}: {texts[row]}"
+        for row, network in networks.items()
         if texts[row] != usual
-    }
+    )
     added = archive.paper.describe_runs(list(first.values()))
     return "; ".join((usual, *others, *_changed_options(archive, study), *added))
 
