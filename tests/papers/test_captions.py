@@ -16,7 +16,7 @@ from creditscope.papers.captions import describe_training
         (
             "size",
             "laptop",
-            "5 epochs, seeds 1, 2, 3; vit_mini(patch=8): 1 epoch, seed 2; resmlp(terminal_ln=False): 5 epochs, seed 1; "
+            "5 epochs, seeds 1, 2, 3; vit_mini(patch=8): 1 epoch, seed 2; resmlp(terminal_ln=false): 5 epochs, seed 1; "
             "patch = 8 instead of 4; 2 methods",
         ),
     ],
