@@ -27,7 +27,7 @@ MAY: dict[str, str] = {
     "provenance": "",
     "files": "errors",
     "registry": "errors",
-    "plugins": "errors",
+    "plugins": "errors registry",
     "options": "errors registry",
     "control": "errors registry",
     "verdict": "",
@@ -44,6 +44,7 @@ MAY: dict[str, str] = {
     "report": f"records statistics {GROUND}",
     "probes": f"stream evidence statistics {GROUND}",
     "training": f"methods datasets networks evidence diagnostics stream records statistics {GROUND}",
+    "glossary": f"diagnostics methods networks datasets {GROUND}",
     "partial": f"report records diagnostics statistics {GROUND}",
     "auditing": f"probes diagnostics evidence records stream statistics {GROUND}",
     "runs": f"training auditing methods datasets networks records {GROUND}",
@@ -51,7 +52,7 @@ MAY: dict[str, str] = {
     "compat": f"auditing diagnostics evidence records stream {GROUND}",
     "study": f"runs report records training methods datasets networks diagnostics statistics {GROUND}",
     "papers": f"study runs partial report records diagnostics statistics {GROUND}",
-    "commands": "papers compat monitoring study runs auditing partial training probes report methods evidence "
+    "commands": "papers compat monitoring study runs auditing partial training probes report glossary methods evidence "
     f"diagnostics records statistics datasets networks stream {GROUND}",
     "cli": f"commands {GROUND}",
     "__main__": "cli",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from creditscope.commands.explain import capitalised, sections
 from creditscope.diagnostics import Diagnostic, diagnostics
 from creditscope.files import write_text
+from creditscope.glossary.explanation import capitalised, of_diagnostic
 
 FOLDER = Path(__file__).resolve().parents[1] / "diagnostics"
 
@@ -29,7 +29,7 @@ def index(entries: list[Diagnostic]) -> str:
             "# Diagnostics",
             "",
             "Each is a question that one number answers. The pages are written by `make docs` from the code;",
-            "`creditscope explain CODE` prints the same.",
+            "`creditscope explain CODE` prints the same. For other words see the [glossary](../glossary.md).",
             "",
             "| code | name | question | raised if the value is |",
             "|---|---|---|---|",
@@ -53,7 +53,7 @@ def page(entry: Diagnostic) -> str:
 
 def _body(entry: Diagnostic, level: str) -> list[str]:
     parts = []
-    for heading, text in sections(entry).items():
+    for heading, text in of_diagnostic(entry).sections.items():
         if heading == "Formula":
             lead, _, formula = text.partition("\n")
             text = f"{lead}\n\n```\n{formula.strip()}\n```"

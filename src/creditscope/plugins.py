@@ -1,8 +1,7 @@
-"""How does a user's own code come in?  By a module named on the command line, or by a package installed beside us."""
+"""Plugins: modules of the user's own, named on the command line or declared by an installed package."""
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Iterator
@@ -13,16 +12,17 @@ from types import ModuleType
 from typing import Any
 
 from creditscope.errors import CreditscopeError, InvalidInput, UnknownName
+from creditscope.registry import did_you_mean
 
 GROUP = "creditscope.plugins"
 
 
 class FaultyPlugin(CreditscopeError):
-    """A module of the user's that cannot be imported."""
+    """A module of the user that cannot be imported."""
 
 
 def load_plugin(name: str) -> ModuleType:
-    """Import a module that registers entries of its own; the current folder is searched first."""
+    """Import a module that registers entries; the current folder is searched first."""
     with _current_folder_first():
         return _imported(name, f"The plugin {name!r}")
 
@@ -34,23 +34,21 @@ def load_installed_plugins() -> None:
 
 
 def named_object(path: str) -> Any:
-    """What `package.module:name` names; the current folder is searched first."""
+    """The object that `package.module:name` names; the current folder is searched first."""
     module_name, separator, name = path.partition(":")
     if not separator or not module_name or not name:
         raise InvalidInput(
-            f"{path!r} names no function.\n"
-            "Without it there is no network to put the weights into. Write it as package.module:function."
+            f"{path!r} does not name a function.\n"
+            "No network can be made to load the weights into. Write it as package.module:function."
         )
     with _current_folder_first():
-        found: Any = _imported(module_name, f"The module {module_name!r}")
+        target: Any = _imported(module_name, f"The module {module_name!r}")
     for part in name.split("."):
-        if not hasattr(found, part):
-            public = [key for key in dir(found) if not key.startswith("_")]
-            close = difflib.get_close_matches(part, public, n=1, cutoff=0.5)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise UnknownName(f"{module_name!r} has no {name!r}.{hint}\nCheck the name behind the colon.")
-        found = getattr(found, part)
-    return found
+        if not hasattr(target, part):
+            hint = did_you_mean(part, (key for key in dir(target) if not key.startswith("_")))
+            raise UnknownName(f"{module_name!r} has no {name!r}.{hint}\nCheck the name after the colon.")
+        target = getattr(target, part)
+    return target
 
 
 def _imported(module: str, what: str) -> ModuleType:
@@ -61,13 +59,13 @@ def _imported(module: str, what: str) -> ModuleType:
     except Exception as error:
         raise FaultyPlugin(
             f"{what} cannot be imported: {type(error).__name__}: {error}\n"
-            "What it would have added is missing. Check its name, and that it imports without creditscope."
+            f'Nothing was registered. Check the module name and that `python -c "import {module}"` works.'
         ) from error
 
 
 @contextmanager
 def _current_folder_first() -> Iterator[None]:
-    """Modules beside the user are found, as `python -m` would find them."""
+    """Search the current folder first, as `python -m` does."""
     folder = str(Path.cwd())
     sys.path.insert(0, folder)
     try:

@@ -6,7 +6,7 @@ import difflib
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from creditscope.errors import CreditscopeError, UnknownName
@@ -76,10 +76,15 @@ def natural_key(name: str) -> tuple[tuple[bool, int, str], ...]:
     return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts)
 
 
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A hint at the closest known name, empty if none is close."""
+    close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
 def unknown(kind: str, name: object, known: Mapping[str, object] | list[str]) -> str:
     """The error message for an unknown name: the closest known one, and all of them."""
     names = sorted(known, key=natural_key)
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(name, names)
     rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"There is no {kind} called {name!r}.{hint}\nKnown: {', '.join(names[:SHOWN]) or 'none'}{rest}."

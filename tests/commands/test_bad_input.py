@@ -219,7 +219,7 @@ def test_a_report_in_a_folder_of_another_user_is_refused(refused, folder, monkey
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("own", "names no function"),
+        ("own", "does not name a function"),
         ("nowhere:make", "No module named 'nowhere'"),
         ("broken:make", "ZeroDivisionError"),
         ("own:mkae", "Did you mean 'make'?"),

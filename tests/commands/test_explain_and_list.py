@@ -25,7 +25,7 @@ def test_a_code_may_be_written_small(creditscope):
 def test_the_role_of_a_diagnostic_is_read_from_the_protocols(creditscope):
     words = " ".join(creditscope("explain", "D2").out.split())
     assert "protocol three: measurement degeneracy, together with D1, if its cause is `collapsed`" in words
-    assert "protocol three: advisory, it fails no network" in creditscope("explain", "D4").out
+    assert "protocol three: advisory, cannot fail a network" in creditscope("explain", "D4").out
     assert "protocol april: scale" in creditscope("explain", "D1:april").out
     assert "protocol april" not in creditscope("explain", "D1").out
 
@@ -40,9 +40,11 @@ def test_an_unknown_code_suggests_the_nearest(creditscope):
     ("kind", "name", "about"),
     [
         ("diagnostics", "D2", "Reference validity: is the reference gradient large enough for a cosine with it?"),
-        ("networks", "resmlp", "embed Linear"),
+        ("diagnostics", "D1:april", "Scale relative to layer 0 (variant of D1): how far"),
+        ("networks", "resmlp", "Residual MLP: Linear | L x"),
         ("methods", "dfa", "fixed random"),
         ("datasets", "mnist1d", "4,000 training"),
+        ("formats", "html", "(.html"),
     ],
 )
 def test_entries_are_listed_one_a_line(creditscope, kind, name, about):

@@ -54,8 +54,9 @@ class Diagnostic:
 
     @property
     def summary(self) -> str:
-        """Title and question in one line."""
-        return f"{self.title}: {self.question}"
+        """Title and question in one line; a variant says whose it is."""
+        variant = f" (variant of {self.code})" if self.variant else ""
+        return f"{self.title}{variant}: {self.question}"
 
 
 def registered_name(code: str, variant: str) -> str:

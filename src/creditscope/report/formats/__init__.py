@@ -38,6 +38,11 @@ class ReportFormat:
     folder: WriteFolder | None = None
     screen: RenderScreen | None = None
 
+    @property
+    def summary(self) -> str:
+        """Title and file endings in one line."""
+        return f"{self.title} ({', '.join(self.suffixes)})"
+
     def text(self, views: Sequence[AuditView]) -> str:
         """The audits as one text."""
         if len(views) == 1:

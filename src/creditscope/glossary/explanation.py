@@ -1,0 +1,142 @@
+"""Explanations of diagnostics, of the words on a page, and of registered methods, networks and datasets."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from creditscope.diagnostics import CODE, Diagnostic, diagnostics
+from creditscope.errors import UnknownName
+from creditscope.glossary import Term, by_group, term_named, terms
+from creditscope.protocols import PROTOCOLS
+from creditscope.registry import did_you_mean
+
+if TYPE_CHECKING:
+    from creditscope.methods.rule import CreditRule
+
+UNITS = {"decades": "", "points": " percentage points", "absolute": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A heading, a first sentence or paragraph, and sections by their headings."""
+
+    heading: str
+    lead: str
+    sections: Mapping[str, str]
+
+    def text(self, columns: int = 80, bold: Callable[[str], str] = str) -> str:
+        """The explanation for a terminal of this width."""
+        lines = [bold(self.heading), *textwrap.wrap(self.lead, columns, break_on_hyphens=False)]
+        for heading, text in self.sections.items():
+            lines += ["", bold(heading)]
+            for line in text.splitlines():
+                lead = "  " + " " * (len(line) - len(line.lstrip()))
+                lines += textwrap.wrap(
+                    line, columns, initial_indent="  ", subsequent_indent=lead, break_on_hyphens=False
+                ) or [""]
+        return "\n".join(lines)
+
+
+def explain(word: str = "") -> str:
+    """Explain a diagnostic, a word or symbol of a page, a method, network or dataset; without a word, list them all.
+
+    >>> print(explain("ρ").splitlines()[0])
+    ρ  (also: rho, ρ absolute, rho_absolute, ρ abs. of BP, rho_absolute_bp)
+    """
+    return explanation(word).text() if word else listing()
+
+
+def explanation(word: str) -> Explanation:
+    """What there is to say about a word; torch is imported only for names of methods, networks and datasets."""
+    named = {entry.name.casefold(): entry for entry in diagnostics.values()}
+    if word.casefold() in named:
+        return of_diagnostic(named[word.casefold()])
+    term = term_named(word)
+    if term is not None:
+        return of_term(term)
+    titled = {entry.title.casefold(): entry for entry in diagnostics.values()}
+    if word.casefold() in titled:
+        return of_diagnostic(titled[word.casefold()])
+    if CODE.fullmatch(word.upper()):
+        return of_diagnostic(diagnostics[word])
+    return _of_entry(word)
+
+
+def of_diagnostic(entry: Diagnostic) -> Explanation:
+    """Question, formula, limit, meaning, remedy and role of a diagnostic."""
+    limit = entry.limit
+    return Explanation(
+        f"{entry.name}  {entry.title}",
+        capitalised(entry.question),
+        {
+            "Formula": entry.formula,
+            "Raised if": f"The value is {limit.fires} {limit.at:g}{UNITS[limit.unit]}.",
+            "Why there": capitalised(limit.because).rstrip(".") + ".",
+            "Means": entry.means,
+            "Does not mean": entry.does_not_mean,
+            "Do": entry.do,
+            "Counts in": "\n".join(roles(entry)),
+        },
+    )
+
+
+def of_term(term: Term) -> Explanation:
+    """Meaning, formula and related words of an entry of the glossary."""
+    also = f"  (also: {', '.join(term.aliases)})" if term.aliases else ""
+    sections = {"Formula": term.formula, "See also": ", ".join(term.see)}
+    return Explanation(term.word + also, term.meaning, {name: text for name, text in sections.items() if text})
+
+
+def roles(entry: Diagnostic) -> Iterator[str]:
+    """The part that a diagnostic has in every protocol, one line each."""
+    for protocol in PROTOCOLS.values():
+        if protocol.variants.get(entry.code, "") != entry.variant:
+            continue
+        modes = [mode for mode in protocol.modes if entry.code in mode.requires]
+        for mode in modes:
+            others = " and ".join(code for code in protocol.codes if code in mode.requires and code != entry.code)
+            cause = mode.requires[entry.code]
+            together = f", together with {others}" if others else ""
+            only = f", if its cause is `{cause}`" if cause else ""
+            yield f"protocol {protocol.name}: {mode.name}{together}{only}"
+        if not modes:
+            yield f"protocol {protocol.name}: advisory, cannot fail a network"
+
+
+def _of_entry(word: str) -> Explanation:
+    from creditscope.datasets import datasets
+    from creditscope.methods import methods
+    from creditscope.networks import networks
+
+    if word in methods:
+        return _of_method(methods[word])
+    for kind, registry in (("network", networks), ("dataset", datasets)):
+        if word in registry:
+            return Explanation(f"{word}  ({kind})", registry[word].summary, {})
+    known = [*diagnostics, *(term.word for term in terms()), *methods, *networks, *datasets]
+    hint = did_you_mean(word, known)
+    raise UnknownName(f"There is no explanation of {word!r}.{hint}\n`creditscope explain` lists every word.")
+
+
+def _of_method(rule: type[CreditRule]) -> Explanation:
+    facts = rule.facts
+    sections = {} if facts is None else {"Formula": facts.formula, "Feedback": facts.feedback, "Paper": facts.paper}
+    known = {heading: text for heading, text in sections.items() if text}
+    return Explanation(f"{rule.name}  (method)", rule.summary, known)
+
+
+def listing(columns: int = 80) -> str:
+    """Every word that can be explained, by group."""
+    lines = ["Diagnostics", *(f"  {name.ljust(12)}{entry.title}" for name, entry in diagnostics.items())]
+    for group, entries in by_group().items():
+        words = ", ".join(term.word for term in entries)
+        lines += ["", group, *textwrap.wrap(words, columns, initial_indent="  ", subsequent_indent="  ")]
+    return "\n".join([*lines, "", "Methods, networks and datasets: see `creditscope list`."])
+
+
+def capitalised(text: str) -> str:
+    """The text with a capital first letter and everything else unchanged."""
+    return text[:1].upper() + text[1:]
