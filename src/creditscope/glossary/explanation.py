@@ -43,8 +43,8 @@ class Explanation:
 def explain(word: str = "") -> str:
     """Explain a diagnostic, a word or symbol of a page, a method, network or dataset; without a word, list them all.
 
-    >>> print(explain("ρ").splitlines()[0])
-    ρ  (also: rho, ρ absolute, rho_absolute, ρ abs. of BP, rho_absolute_bp)
+    >>> print(explain("Γ").splitlines()[0])
+    Γ  (also: gamma, alignment)
     """
     return explanation(word).text() if word else listing()
 
