@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from creditscope.errors import BadFile
-from creditscope.files import read_text, whole, write_text
+from creditscope.files import atomic_write, read_text, write_text
 
 
 def test_what_was_written_is_read_back_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_what_was_written_is_read_back_and_nothing_is_left_beside_it(tmp_path: P
 def test_while_it_is_written_the_old_file_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_text(path, "old")
-    with whole(path) as part:
+    with atomic_write(path) as part:
         part.write_text("new")
         assert part.name.endswith(".part")
         assert path.read_text() == "old"
@@ -30,7 +30,7 @@ def test_while_it_is_written_the_old_file_is_whole(tmp_path: Path) -> None:
 def test_an_interrupted_write_leaves_the_old_file_and_no_part(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_text(path, "old")
-    with pytest.raises(KeyboardInterrupt), whole(path) as part:
+    with pytest.raises(KeyboardInterrupt), atomic_write(path) as part:
         part.write_text("ne")
         raise KeyboardInterrupt
     assert path.read_text() == "old"
@@ -39,7 +39,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_part(tmp_path: Path) ->
 
 def test_a_folder_in_the_place_of_the_file_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
-    with pytest.raises(BadFile, match=r"file cannot be written: Is a directory\.\nNothing was left there\. Choose"):
+    with pytest.raises(BadFile, match=r"file cannot be written: Is a directory\.\nNothing was left behind\. Choose"):
         write_text(tmp_path / "file", "text")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -53,7 +53,7 @@ def test_a_file_in_the_place_of_the_folder_is_an_error_of_ours(tmp_path: Path) -
 
 
 def test_a_writer_that_writes_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="No such file"), whole(tmp_path / "file"):
+    with pytest.raises(BadFile, match="No such file"), atomic_write(tmp_path / "file"):
         pass
 
 

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Reading text files, and writing files that are either complete or absent."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from creditscope.errors import BadFile
 
 
 @contextmanager
-def whole(path: Path | str) -> Iterator[Path]:
-    """A temporary name beside `path` that becomes `path` when the block ends well, and vanishes when it does not."""
+def atomic_write(path: Path | str) -> Iterator[Path]:
+    """A temporary file beside `path` that becomes `path` if the block succeeds and is removed if it does not."""
     path = Path(path)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -23,7 +23,7 @@ def whole(path: Path | str) -> Iterator[Path]:
         part.replace(path)
     except OSError as error:
         raise BadFile(
-            f"{path} cannot be written: {error.strerror or error}.\nNothing was left there. Choose another place."
+            f"{path} cannot be written: {error.strerror or error}.\nNothing was left behind. Choose another place."
         ) from error
     finally:
         with suppress(OSError):  # the folder itself may be what is wrong
@@ -31,24 +31,24 @@ def whole(path: Path | str) -> Iterator[Path]:
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a place where no folder can be, before anything is written or run."""
-    there = next(one for one in (path, *path.parents) if one.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
+    """Refuse a folder that cannot be created or written to, before anything is written or run."""
+    nearest = next(one for one in (path, *path.parents) if one.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise BadFile(
-            f"{path} cannot be written: {there} is no folder that can be written to.\n"
+            f"{path} cannot be written: {nearest} is not a writable folder.\n"
             "Nothing was run or written. Choose another place."
         )
 
 
 def write_text(path: Path | str, text: str) -> Path:
-    """Write a text file whole."""
-    with whole(path) as part:
+    """Write a text file, complete or not at all."""
+    with atomic_write(path) as part:
         part.write_text(text, encoding="utf-8")
     return Path(path)
 
 
 def read_text(path: Path | str, what: str) -> str:
-    """Read a text file, or say which one is missing."""
+    """The text of a file; one that cannot be read is named, with what it should have been."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

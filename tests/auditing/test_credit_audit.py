@@ -18,7 +18,7 @@ from creditscope import Report, audit
 from creditscope.batch import Batch
 from creditscope.credit import CreditSource, NoCredit
 from creditscope.evidence.alignment import exact_cosines
-from creditscope.records.run import WEIGHTS
+from creditscope.records.folder import WEIGHTS
 from creditscope.runs.audit import audit_checkpoint
 from creditscope.runs.run import load, load_data, train
 from creditscope.runs.spec import RunSpec

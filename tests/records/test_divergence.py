@@ -10,7 +10,7 @@ from tests.study.made import record
 
 from creditscope.diagnostics.seeds import _median
 from creditscope.records.run import Divergence, after_divergence
-from creditscope.runs.audit import frozen_twins
+from creditscope.runs.controls import matching_controls
 from creditscope.runs.spec import RunSpec
 from creditscope.study.store import Store
 from creditscope.study.tables import audit_table
@@ -41,7 +41,7 @@ def test_a_diverged_twin_is_no_control(tmp_path, diverged, status) -> None:
     twin.to_json(tmp_path / spec.control_spec("frozen").key / "record.json")
     row = next(row for row in audit_table(runs, Store(tmp_path)) if row.spec.control == "none")
     assert row.seeds[0].findings["D3"].status == status
-    assert frozen_twins(spec, [twin]) == (twin,)
+    assert matching_controls(spec, [twin]) == (twin,)
 
 
 def test_a_median_with_nan_is_nan_in_any_order() -> None:

@@ -9,7 +9,8 @@ import torch
 from tests.study.made import record
 
 from creditscope.errors import InvalidInput
-from creditscope.runs.audit import audit_checkpoint, frozen_twins
+from creditscope.runs.audit import audit_checkpoint
+from creditscope.runs.controls import matching_controls
 from creditscope.runs.run import load, load_data, train
 from creditscope.runs.spec import RunSpec
 from creditscope.study.display.board import Board
@@ -37,12 +38,12 @@ def test_the_report_has_the_records_accuracy_the_twins_and_the_credit(checkpoint
     assert "single seed" in report.findings["D3"].note
 
 
-def test_the_own_seeds_twin_is_taken_before_others_and_strangers_are_refused():
+def test_the_control_of_the_own_seed_is_taken_before_others_and_strangers_are_refused():
     own, other = record(SPEC.control_spec("frozen")), record(SPEC.control_spec("frozen").model_copy(update={"seed": 2}))
-    assert frozen_twins(SPEC, [other, own]) == (own,)
-    assert frozen_twins(SPEC, [other]) == (other,)
-    with pytest.raises(InvalidInput, match="is not the frozen twin of dfa"):
-        frozen_twins(SPEC, [record(SPEC.model_copy(update={"epochs": 3}).control_spec("frozen"))])
+    assert matching_controls(SPEC, [other, own]) == (own,)
+    assert matching_controls(SPEC, [other]) == (other,)
+    with pytest.raises(InvalidInput, match="is not the frozen control of dfa"):
+        matching_controls(SPEC, [record(SPEC.model_copy(update={"epochs": 3}).control_spec("frozen"))])
 
 
 def test_a_job_of_another_version_is_refused(tmp_path):

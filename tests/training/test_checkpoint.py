@@ -48,16 +48,30 @@ def test_what_is_saved_does_not_move_with_the_network(checkpoint: Checkpoint) ->
     assert torch.equal(tensors["network.head.weight"], before)
 
 
-def test_a_record_beside_half_written_weights_is_never_an_old_one(
+def test_a_write_that_is_interrupted_leaves_the_old_run_whole(
     checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its presence means that all is there: it goes first and comes last."""
+    checkpoint.save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_record_is_never_beside_the_weights_of_another_run(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checkpoint.save(tmp_path)
 
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("creditscope.training.checkpoint.save_file", fail)
+    monkeypatch.setattr(RunRecord, "to_json", fail)
     with pytest.raises(KeyboardInterrupt):
         checkpoint.save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["weights.safetensors"]

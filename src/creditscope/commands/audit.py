@@ -1,4 +1,4 @@
-"""Can a trained network's accuracy and alignment be believed?"""
+"""`creditscope audit`: audit a trained run, or a network with weights from a file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from creditscope.commands import options as words
 from creditscope.errors import BadFile, InvalidInput
 
 if TYPE_CHECKING:
-    from creditscope.records.report import Report
     from creditscope.report.formats import ReportFormat
+    from creditscope.report.views import AuditView
 
 
 def _panel(title: str) -> Callable[..., Any]:
-    """Options that stand together in the help."""
+    """Options that are shown together in the help."""
     return lambda text, metavar=None, *names, **rest: typer.Option(
         *names, metavar=metavar, help=text, rich_help_panel=title, **rest
     )
@@ -30,33 +30,33 @@ Weights = Annotated[
     Path,
     typer.Argument(
         metavar="WEIGHTS|FOLDER",
-        help="The folder of a run made by `creditscope train`; or a safetensors file, or a torch file of tensors only.",
+        help="The folder of a run (`creditscope train`, `study`), a safetensors file, or a torch file of tensors.",
     ),
 ]
 Network = Annotated[str | None, _network("One of ours: see `creditscope list networks`.", "NAME")]
-Model = Annotated[str | None, _network("Your own function that makes the network.", "MODULE:FUNCTION")]
+Model = Annotated[str | None, _network("Your own function that returns the network.", "MODULE:FUNCTION")]
 Options = Annotated[list[str] | None, _network("An option of the network, as in d=256. Repeatable.", "NAME=VALUE")]
-Blocks = Annotated[str | None, _network("Where its list of blocks is, or module names with commas between.", "PATH")]
-Read = Annotated[str, _network("The token that stands for a state: auto, first, mean, all or an index.", "RULE")]
+Blocks = Annotated[str | None, _network("The path of its list of blocks, or module names separated by commas.", "PATH")]
+Read = Annotated[str, _network("Which token represents a state: auto, first, mean, all or an index.", "RULE")]
 Dataset = Annotated[str | None, _images("One of ours: see `creditscope list datasets`.", "NAME")]
 Folder = Annotated[Path | None, _images("Where datasets are kept, instead of the cache folder.", "FOLDER")]
 Batches = Annotated[Path | None, _images("A safetensors file with `inputs` and `labels`.", "FILE")]
-BatchSize = Annotated[int, _images("Images in a batch.", min=1)]
-First = Annotated[int | None, _images("Take only the first so many images.", min=1)]
-Accuracies = Annotated[list[float] | None, _claim("Accuracy from 0 to 1, once per seed; else measured.", "SHARE")]
-Controls = Annotated[list[float] | None, _claim("The same with frozen blocks, once per seed.", "SHARE")]
-Name = Annotated[str, _claim("What the report calls the network.", show_default=False)]
-Notes = Annotated[str, _claim("A remark that the report carries.", show_default=False)]
+BatchSize = Annotated[int, _images("Number of images per batch.", min=1)]
+First = Annotated[int | None, _images("Use only the first N images.", min=1)]
+Accuracies = Annotated[list[float] | None, _claim("Accuracy from 0 to 1, once per seed; default: measured.", "SHARE")]
+Controls = Annotated[list[float] | None, _claim("Accuracy of the frozen-block control, once per seed.", "SHARE")]
+Name = Annotated[str, _claim("Name of the network in the report.", show_default=False)]
+Notes = Annotated[str, _claim("A remark to include in the report.", show_default=False)]
 Protocol = Annotated[str, _judging("three, four or april.")]
-Thresholds = Annotated[list[str] | None, _judging("Another limit, as in D1=100. Repeatable.", "CODE=VALUE")]
-Check = Annotated[bool, _judging("Compare the backward pass with a finite difference first.")]
+Thresholds = Annotated[list[str] | None, _judging("Override a limit, as in D1=100. Repeatable.", "CODE=VALUE")]
+Check = Annotated[bool, _judging("First compare the backward pass with a finite difference.")]
 Out = Annotated[
     list[Path] | None,
     _running("Write the report too; the suffix is the format (.json, .html). Repeatable.", "FILE", "--out"),
 ]
 Format = Annotated[str, _running("Print this format: see `creditscope list formats`.", "NAME", "--format")]
 Device = Annotated[str, _running("cpu, cuda, cuda:1 and so on.")]
-Threads = Annotated[int | None, _running("Threads of the CPU.", min=1)]
+Threads = Annotated[int | None, _running("Number of CPU threads.", min=1)]
 
 
 @command("audit")
@@ -85,12 +85,14 @@ def audit(
     threads: Threads = None,
     plugin: Plugins = None,
 ) -> int:
-    """Audit a trained network: can its accuracy and its alignment be believed?
+    """Audit a trained network: check whether its accuracy and its alignment mean what they seem to.
 
     Exit code 0 pass, 1 fail, 3 inconclusive, 2 for bad input.
 
-    A run of `creditscope train` needs nothing else: `creditscope audit runs/dfa`. Its frozen twin is looked for in
-    runs/dfa/controls, then among the folders beside it.
+    The folder of a run needs no options: `creditscope audit runs/dfa`. Its frozen control is taken from
+    runs/dfa/controls, or from a folder beside it. The report is saved in the run's record.json, where
+    `creditscope report` and study pages find it. With options that change numbers (--limit, --protocol, ...) the
+    record stays as it is.
 
     Example: `creditscope audit dfa.safetensors --network resmlp --data mnist1d --control-accuracy 0.32`
     """
@@ -102,8 +104,9 @@ def audit(
     import torch
 
     from creditscope.auditing.audit import audit as examine
-    from creditscope.commands.material import data_from, first_images, subject_from
-    from creditscope.runs.controls import audit_folder, refuse_what_the_record_decides
+    from creditscope.commands.material import check_run_folder, data_from, first_images, subject_from
+    from creditscope.report.views import from_report, from_runs
+    from creditscope.runs.audit import audit_folder
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -122,7 +125,7 @@ def audit(
     }
     try:
         if weights.is_dir():
-            refuse_what_the_record_decides(
+            check_run_folder(
                 weights,
                 {
                     "network": network,
@@ -134,8 +137,10 @@ def audit(
                 },
             )
             more = {"check_gradient": gradient_check, "batch_size": batch_size, "read": words.read(read)}
-            report = audit_folder(weights, data_dir, str(place), limit, options | more)
-            return show(report, weights, files, printed)
+            done = audit_folder(weights, data_folder=data_dir, device=str(place), limit=limit, **options, **more)
+            if done.unsaved:
+                typer.echo(f"The report was not saved with the run: {done.unsaved}.", err=True)
+            return show(from_runs([done.record])[0], files, printed)
         images = data_from(data, data_dir, batches)
         report = examine(
             subject_from(weights, network, model, settings, images).to(place),
@@ -150,20 +155,12 @@ def audit(
             f"A batch of {batch_size} images does not fit into the memory of {device}.\n"
             "Nothing was measured. Give a smaller --batch-size."
         ) from error
-    return show(report, weights, files, printed)
+    return show(from_report(report), files, printed)
 
 
-def show(report: Report, weights: Path, files: Mapping[Path, ReportFormat], printed: ReportFormat) -> int:
-    """Print the report, write the files; a run's own record tells the form how it was trained."""
-    from creditscope.report.views import from_report, from_runs
-
-    view = from_report(report)
-    if weights.is_dir():
-        from creditscope.records.run import RunRecord
-
-        record = RunRecord.from_json(weights / "record.json")
-        (view,) = from_runs([record.model_copy(update={"report": report})])
+def show(view: AuditView, files: Mapping[Path, ReportFormat], printed: ReportFormat) -> int:
+    """Print an audit and write its files; the exit code of its verdict."""
     say(printed.on_screen([view], width(), colour=coloured()).rstrip("\n"))
     for path, entry in files.items():
         entry.write([view], path)
-    return report.verdict.exit_code
+    return view.report.verdict.exit_code if view.report is not None else 0

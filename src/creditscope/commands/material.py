@@ -44,6 +44,24 @@ def data_from(name: str | None, folder: Path | None, file: Path | None) -> Data:
     return Data(dataset.shape, dataset.classes, dataset.test_batches)
 
 
+def check_run_folder(folder: Path, given: dict[str, object]) -> None:
+    """Refuse a folder without a run, and options that would contradict the record of the run in it."""
+    from creditscope.records.folder import RECORD, WEIGHTS
+
+    if not (folder / RECORD).is_file():
+        raise BadFile(
+            f"{folder} cannot be read: it is a folder without {RECORD}, so it holds no run.\n"
+            "The network in it is unknown. Name a folder made by `creditscope train`, or a weights file."
+        )
+    clashing = [f"--{name}" for name, value in given.items() if value]
+    if clashing:
+        raise InvalidInput(
+            f"{folder} is the folder of a run: its record already decides {' and '.join(clashing)}.\n"
+            "Another choice would audit another network. Leave it out, or audit the weights file alone: "
+            f"creditscope audit {folder / WEIGHTS} {' '.join(clashing)} ..."
+        )
+
+
 def stored_batches(path: Path) -> Data:
     """The tensors `inputs` and `labels` of a safetensors file."""
     from creditscope.training.weights import read_safetensors

@@ -1,4 +1,4 @@
-"""Train a reference method, or one of its controls, under the common recipe."""
+"""`creditscope train`: train a reference method and its controls under the common recipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from creditscope.errors import InvalidInput
 if TYPE_CHECKING:
     from creditscope.runs.spec import RunSpec
 
-Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the checkpoint goes.")]
+Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder that the run is written to.")]
 Method = Annotated[str, typer.Option(metavar="NAME", help="See `creditscope list methods`.")]
 MethodOptions = Annotated[
     list[str] | None,
@@ -23,17 +23,26 @@ MethodOptions = Annotated[
 Network = Annotated[str, typer.Option(metavar="NAME", help="See `creditscope list networks`.")]
 NetworkOptions = Annotated[
     list[str] | None,
-    typer.Option("--option", metavar="NAME=VALUE", help="As in d=512.", show_default=False),
+    typer.Option("--option", metavar="NAME=VALUE", help="As in d=512. Repeatable.", show_default=False),
 ]
 Data = Annotated[str, typer.Option(metavar="NAME", help="See `creditscope list datasets`.")]
-Folder = Annotated[Path | None, typer.Option("--data-dir", metavar="FOLDER", help="Where datasets are kept.")]
+DataOptions = Annotated[
+    list[str] | None,
+    typer.Option("--data-option", metavar="NAME=VALUE", help="As in widths=64,64. Repeatable.", show_default=False),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--data-dir", metavar="FOLDER", help="Where datasets are kept, instead of the cache folder."),
+]
 Penalty = Annotated[float, typer.Option(help="λ of λ‖f(h)‖² in every block's local loss.")]
-Control = Annotated[str, typer.Option(metavar="NAME", help="Train only this: none, frozen, shallow, ladder-K.")]
+Control = Annotated[
+    str, typer.Option(metavar="NAME", help="Train this control instead of the run: frozen, shallow or ladder-K.")
+]
 Controls = Annotated[
-    str, typer.Option(metavar="NAMES", help="Train these twins too, as in frozen,shallow.", show_default=False)
+    str, typer.Option(metavar="NAMES", help="Train these controls too, as in frozen,shallow.", show_default=False)
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 and so on.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads of the CPU.", show_default=False)]
+Threads = Annotated[int | None, typer.Option(min=1, help="Number of CPU threads.", show_default=False)]
 DIVERGED = 1
 
 
@@ -47,6 +56,7 @@ def train(
     seed: Annotated[int, typer.Option(min=0)] = 42,
     option: NetworkOptions = None,
     method_option: MethodOptions = None,
+    data_option: DataOptions = None,
     penalty: Penalty = 0.0,
     control: Control = "none",
     controls: Controls = "",
@@ -59,9 +69,9 @@ def train(
     threads: Threads = None,
     plugin: Plugins = None,
 ) -> int:
-    """Train a network by a method, with its controls on request; interrupted, it goes on from its last snapshot.
+    """Train a network with a method, and its controls on request; an interrupted run resumes from its last snapshot.
 
-    Exit code 0, 1 if the run diverged, 2 for bad input. A snapshot is written every half minute.
+    Exit code 0, 1 if the run diverged, 2 for bad input. A snapshot is written every 30 seconds.
 
     Example: `creditscope train --method dfa --data cifar10 --epochs 30 --controls frozen --out runs/dfa`
     """
@@ -74,6 +84,7 @@ def train(
             network=network,
             network_options=words.pairs(option, "--option", "d=512"),
             data=data,
+            data_options=words.pairs(data_option, "--data-option", "seed=1"),
             method=method,
             method_options=words.pairs(method_option, "--method-option", "index=input"),
             penalty=penalty,
@@ -87,63 +98,56 @@ def train(
             plugins=tuple(plugin or ()),
         )
         names = _named(controls, control)
-        twins = [spec.control_spec(name) for name in names]
+        control_specs = [spec.control_spec(name) for name in names]
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise InvalidInput(
-            f"{where} = {first['input']!r}: {first['msg']}.\nNothing was trained. Correct it."
+            f"{where} = {first['input']!r}: {first['msg']}.\nNothing was trained. Correct the value."
         ) from error
     import torch
 
+    from creditscope.records.folder import CONTROLS
     from creditscope.runs.run import check
 
     if threads is not None:
         torch.set_num_threads(threads)
     place = str(words.device(device))
-    for one in (spec, *twins):
+    for one in (spec, *control_specs):
         check(one, data_folder=data_dir)
     sound = _run(spec, out, data_dir, place)
-    for name, twin in zip(names, twins, strict=True):
-        _run(twin, out / "controls" / name, data_dir, place)
+    for name, control_spec in zip(names, control_specs, strict=True):
+        _run(control_spec, out / CONTROLS / name, data_dir, place)
     say(f"Audit it: creditscope audit {out}")
     return 0 if sound else DIVERGED
 
 
 def _named(controls: str, control: str) -> list[str]:
-    """The twins that were asked for, each once; a control has none."""
+    """The controls that were asked for, each once; a control has none of its own."""
     names = list(dict.fromkeys(name.strip() for name in controls.split(",") if name.strip()))
+    problem = f"be combined with --control {control}" if control != "none" else "include 'none'"
     if "none" in names or (names and control != "none"):
         raise InvalidInput(
-            f"--controls {controls} asks for twins of {'a control' if control != 'none' else 'no control'}.\n"
-            "The same run would be trained twice. Name frozen, shallow or ladder-K, beside --control none."
+            f"--controls cannot {problem}.\n"
+            "The same run would be trained twice. Name frozen, shallow or ladder-K, without --control."
         )
     return names
 
 
 def _run(spec: RunSpec, folder: Path, data_folder: Path | None, device: str) -> bool:
-    """Train one spec into its folder, unless it is there already; whether it came to its end."""
-    from creditscope.records.run import RECORD, RunRecord
-    from creditscope.runs.run import train as fit_spec
+    """Train one spec into its folder, unless it is already there; whether it ran to its end."""
+    from creditscope.records.folder import RECORD
+    from creditscope.runs.run import finished, train_into
     from creditscope.study.display.training import watching
 
-    if (folder / RECORD).exists():
-        found = RunRecord.from_json(folder / RECORD)
-        if found.key != spec.key:
-            raise InvalidInput(
-                f"{folder} holds another run: key {found.key}, this one is {spec.key}.\n"
-                "It would be overwritten. Choose another --out, or remove the folder."
-            )
-        say(f"{spec.title}: already there, {_outcome(found)}, in {folder}")
-        return found.diverged is None
-    words.writable(folder / RECORD, "The run")
-    snapshot = folder / "snapshot.safetensors"
-    with watching(spec.title, spec.epochs) as watcher:
-        checkpoint = fit_spec(spec, data_folder=data_folder, device=device, on_epoch=watcher, snapshot=snapshot)
-    checkpoint.save(folder)
-    snapshot.unlink(missing_ok=True)
-    say(f"{spec.title}: {_outcome(checkpoint.record)}, in {folder}")
-    return checkpoint.record.diverged is None
+    record = finished(folder, spec)
+    known = "" if record is None else "already trained, "
+    if record is None:
+        words.writable(folder / RECORD, "The run")
+        with watching(spec.title, spec.epochs) as watcher:
+            record = train_into(folder, spec, data_folder=data_folder, device=device, on_epoch=watcher)
+    say(f"{spec.title}: {known}{_outcome(record)}, in {folder}")
+    return record.diverged is None
 
 
 def _outcome(record: Any) -> str:

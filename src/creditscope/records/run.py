@@ -11,8 +11,6 @@ from creditscope.records.record import Document, Record
 from creditscope.records.report import Report
 from creditscope.verdict import Verdict
 
-WEIGHTS, RECORD = "weights.safetensors", "record.json"  # the files of a run's folder
-
 
 class HistoryRow(Record):
     """One epoch of a training run.

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from creditscope.errors import BadFile
 from creditscope.files import read_text
+from creditscope.records.folder import RECORD
 from creditscope.records.labels import flatten, labels
 from creditscope.records.report import Report
-from creditscope.records.run import RECORD, RunRecord
+from creditscope.records.run import RunRecord
 
 REPORT = "report.json"
 

@@ -1,33 +1,46 @@
-"""What does the audit say about a trained run?  The whole test set, the run's own credit and its frozen twin."""
+"""The audit of a trained run: its whole test set, its own credit, its frozen control; saved with the run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from creditscope.auditing.audit import audit
 from creditscope.batch import Batch
 from creditscope.datasets.tensors import Dataset
-from creditscope.errors import InvalidInput
+from creditscope.errors import BadFile
 from creditscope.networks.staged import StagedNetwork
+from creditscope.records.folder import save_report
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord, after_divergence
-from creditscope.runs.run import make_network, read_spec
-from creditscope.runs.spec import RunSpec
+from creditscope.runs.controls import find_frozen_control, matching_controls
+from creditscope.runs.run import load, load_data, make_network
+from creditscope.runs.spec import RunSpec, read_spec
 from creditscope.training.checkpoint import Checkpoint
+
+BATCH_SIZE = 128
+REMARKS = ("name", "notes")  # of an audit's options those that change no number
 
 
 def audit_checkpoint(
-    checkpoint: Checkpoint, data: Dataset, controls: Sequence[RunRecord] = (), *, batch_size: int = 128, **options: Any
+    checkpoint: Checkpoint,
+    data: Dataset,
+    controls: Sequence[RunRecord] = (),
+    *,
+    batch_size: int = BATCH_SIZE,
+    **options: Any,
 ) -> Report:
     """Audit a trained run on its whole test set, with the credit that trained it.
 
-    controls   records of its frozen twin; the one with the run's own seed if it is there, else all of them
-    options    whatever else `audit` takes: protocol, thresholds, notes, ...
+    controls   records of its frozen control; if the one with the run's own seed is among them, that one alone
+    options    any other argument of `audit`: protocol, thresholds, notes, ...
     """
     spec = read_spec(checkpoint.record, "the checkpoint's record")
-    sound = [record for record in controls if record.diverged is None]  # a diverged twin would flatter the run
-    control = tuple(record.accuracy for record in frozen_twins(spec, sound)) or None
+    sound = [record for record in controls if record.diverged is None]  # a diverged control would flatter the run
+    control = tuple(record.accuracy for record in matching_controls(spec, sound)) or None
     report = audit(
         checkpoint.network,
         _images(checkpoint, data, batch_size),
@@ -56,16 +69,60 @@ def _images(checkpoint: Checkpoint, data: Dataset, size: int) -> Iterator[Batch]
     return (Batch(inputs.to(device), labels.to(device)) for inputs, labels in data.test_batches(size))
 
 
-def frozen_twins(spec: RunSpec, controls: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
-    """The records that are this run with frozen blocks; anything else among them is refused."""
-    given = [(read_spec(record, "A control's record"), record) for record in controls]
-    for twin, _ in given:
-        wanted = spec.control_spec("frozen").model_copy(update={"seed": twin.seed})
-        if twin.key != wanted.key:
-            raise InvalidInput(
-                f"{twin.title} is not the frozen twin of {spec.title}.\n"
-                "The margin would measure something else than depth. "
-                f"Give the run with the same settings and --control frozen: key {spec.control_spec('frozen').key}."
-            )
-    own = tuple(record for twin, record in given if twin.seed == spec.seed)
-    return own or tuple(record for _, record in given)
+@dataclass(frozen=True, slots=True)
+class FolderAudit:
+    """A run's record with its new report, and why that report was not saved in the folder (empty if it was)."""
+
+    record: RunRecord
+    report: Report
+    unsaved: str = ""
+
+
+def audit_folder(
+    folder: Path,
+    *,
+    data_folder: Path | None = None,
+    device: str = "cpu",
+    limit: int | None = None,
+    **options: Any,
+) -> FolderAudit:
+    """Audit the run in a folder, with its frozen control if there is one, and save the report in the run's record.
+
+    limit      use only the first so many test images
+    options    as of `audit_checkpoint`
+
+    Only the standard audit is saved: with a limit, another protocol or any other choice that changes numbers the
+    record keeps the report that it has.
+    """
+    checkpoint = load(folder, data_folder=data_folder, device=device)
+    spec = read_spec(checkpoint.record, str(folder))
+    data = load_data(spec, data_folder)
+    if limit is not None:
+        data = replace(data, test=Batch(data.test.inputs[:limit], data.test.labels[:limit]))
+    given = {name: value for name, value in options.items() if value not in (None, "", [], {})}
+    control = None
+    if "control_accuracy" not in given:
+        control, why = find_frozen_control(folder, spec)
+        given["notes"] = "; ".join(remark for remark in (given.get("notes", ""), why) if remark)
+    report = audit_checkpoint(checkpoint, data, [control] if control is not None else [], **given)
+    record = checkpoint.record.model_copy(update={"report": report})
+    return FolderAudit(record, report, _save(folder, report, _special(limit, given)))
+
+
+def _special(limit: int | None, given: Mapping[str, Any]) -> list[str]:
+    """The choices that make an audit another one than the standard audit of a run."""
+    standard = {name: p.default for name, p in inspect.signature(audit).parameters.items()}
+    standard["batch_size"] = BATCH_SIZE
+    names = [name for name, value in given.items() if name not in REMARKS and value != standard[name]]
+    return [*(["limit"] if limit is not None else []), *names]
+
+
+def _save(folder: Path, report: Report, special: Sequence[str]) -> str:
+    """Save the report with its run; the reason if it was not saved."""
+    if special:
+        return f"this is not the standard audit of a run ({', '.join(special)})"
+    try:
+        save_report(folder, report)
+    except BadFile as error:
+        return str(error).partition("\n")[0].removesuffix(".")
+    return ""

@@ -1,76 +1,35 @@
-"""From the folder of a trained run to its audit: the record says what it is, and where its control may be."""
+"""Where the frozen control of a run lies: in the run's own folder `controls`, else among the folders beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from creditscope.errors import BadFile, InvalidInput
-from creditscope.records.run import RECORD, WEIGHTS, RunRecord
-
-if TYPE_CHECKING:
-    from creditscope.records.report import Report
-    from creditscope.runs.spec import RunSpec
+from creditscope.records.folder import CONTROLS, RECORD
+from creditscope.records.run import RunRecord
+from creditscope.runs.spec import RunSpec, read_spec
 
 
-def refuse_what_the_record_decides(folder: Path, given: dict[str, Any]) -> None:
-    """A checkpoint's network and data are those of its record; another choice would audit another run."""
-    if not (folder / RECORD).is_file():
-        raise BadFile(
-            f"{folder} cannot be read: it is a folder without record.json, so no checkpoint.\n"
-            "Nothing says what its network is. Name a folder made by `creditscope train`, or a weights file."
-        )
-    clashing = [f"--{name}" for name, value in given.items() if value]
-    if clashing:
-        raise InvalidInput(
-            f"{folder} is a checkpoint: its record says what {' and '.join(clashing)} would say.\n"
-            "Leave it out, or audit the weights file alone: creditscope audit "
-            f"{folder / WEIGHTS} {' '.join(clashing)} ..."
-        )
-
-
-def audit_folder(
-    folder: Path, data_folder: Path | None, device: str, limit: int | None, options: dict[str, Any]
-) -> Report:
-    """Audit a checkpoint on its test set, with its own credit and its frozen twin, if that is to be found."""
-    from creditscope.batch import Batch
-    from creditscope.runs.audit import audit_checkpoint
-    from creditscope.runs.run import load, load_data, read_spec
-
-    checkpoint = load(folder, data_folder=data_folder, device=device)
-    spec = read_spec(checkpoint.record, str(folder))
-    data = load_data(spec, data_folder)
-    if limit is not None:
-        data = replace(data, test=Batch(data.test.inputs[:limit], data.test.labels[:limit]))
-    controls = [] if options.get("control_accuracy") else frozen_controls(folder, spec)
-    given = {name: value for name, value in options.items() if value not in (None, "", [], {})}
-    if not controls and not options.get("control_accuracy"):
-        remarks = (given.get("notes", ""), _unused_twin(folder, spec))
-        given["notes"] = "; ".join(remark for remark in remarks if remark)
-    return audit_checkpoint(checkpoint, data, controls, **given)
-
-
-def frozen_controls(folder: Path, spec: RunSpec) -> list[RunRecord]:
-    """The frozen twin's record: in the run's own folder `controls`, else among the sibling folders."""
+def find_frozen_control(folder: Path, spec: RunSpec) -> tuple[RunRecord | None, str]:
+    """The record of a run's frozen control, or why `controls/frozen` cannot be used (empty if there is none)."""
     if spec.control != "none":
-        return []
+        return None, ""
     wanted = spec.control_spec("frozen").key
-    for records in (_own_controls(folder), _beside(folder)):
-        found = [record for record in records if record.key == wanted and record.diverged is None]
-        if found:
-            return found[:1]
-    return []
+    for records in (_own(folder), _beside(folder)):
+        for record in records:
+            if record.key == wanted and record.diverged is None:
+                return record, ""
+    return None, _unusable(folder)
 
 
-def _own_controls(folder: Path) -> Iterator[RunRecord]:
+def _own(folder: Path) -> Iterator[RunRecord]:
     """The records in the run's own folder `controls`; a damaged one is refused."""
-    yield from map(RunRecord.from_json, sorted((folder / "controls").glob(f"*/{RECORD}")))
+    return map(RunRecord.from_json, sorted((folder / CONTROLS).glob(f"*/{RECORD}")))
 
 
 def _beside(folder: Path) -> Iterator[RunRecord]:
-    """The records in the sibling folders; a file that is no record is passed over."""
+    """The records in the sibling folders; a file that is not a record is skipped."""
     for path in sorted(folder.resolve().parent.glob(f"*/{RECORD}")):
         try:
             yield RunRecord.from_json(path)
@@ -78,12 +37,26 @@ def _beside(folder: Path) -> Iterator[RunRecord]:
             continue
 
 
-def _unused_twin(folder: Path, spec: RunSpec) -> str:
-    """Why the run's own `controls/frozen`, if it is there, was not compared with; empty if it is not."""
-    path = folder / "controls" / "frozen" / RECORD
-    if spec.control != "none" or not path.is_file():
+def _unusable(folder: Path) -> str:
+    path = folder / CONTROLS / "frozen" / RECORD
+    if not path.is_file():
         return ""
     record = RunRecord.from_json(path)
     if record.diverged is None:
-        return f"{path.parent} is not the frozen twin of this run, so depth was not compared with it"
-    return f"the frozen twin diverged in epoch {record.diverged.epoch + 1}, so depth has nothing to be compared with"
+        return f"{path.parent} is not the frozen control of this run, so depth was not compared with it"
+    return f"the frozen control diverged in epoch {record.diverged.epoch + 1}, so depth was not compared with it"
+
+
+def matching_controls(spec: RunSpec, controls: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+    """The frozen controls of a run, that with its own seed alone if it is among them; any other run is refused."""
+    given = [(read_spec(record, "A control's record"), record) for record in controls]
+    for control, _ in given:
+        wanted = spec.control_spec("frozen").model_copy(update={"seed": control.seed})
+        if control.key != wanted.key:
+            raise InvalidInput(
+                f"{control.title} is not the frozen control of {spec.title}.\n"
+                "The margin would measure something other than depth. "
+                f"Give the run with the same settings and --control frozen: key {spec.control_spec('frozen').key}."
+            )
+    own = tuple(record for control, record in given if control.seed == spec.seed)
+    return own or tuple(record for _, record in given)

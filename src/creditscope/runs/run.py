@@ -1,4 +1,4 @@
-"""From a RunSpec to a trained checkpoint, and back from a folder to one."""
+"""Training a RunSpec into a checkpoint or a folder, and loading a checkpoint from its folder."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from creditscope.batch import Batch
 from creditscope.datasets import datasets
 from creditscope.datasets.tensors import Dataset
-from creditscope.errors import BadFile, InvalidInput
+from creditscope.errors import InvalidInput
 from creditscope.methods import methods
 from creditscope.methods.rule import CreditRule
 from creditscope.methods.wrappers import wrapped
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
 from creditscope.plugins import load_plugin
-from creditscope.records.run import RECORD, HistoryRow, RunRecord
-from creditscope.runs.spec import RunSpec
+from creditscope.records.folder import RECORD, snapshot_path
+from creditscope.records.run import HistoryRow, RunRecord
+from creditscope.runs.spec import RunSpec, read_spec
 from creditscope.training.checkpoint import Checkpoint, read_tensors, restored
 from creditscope.training.fit import fit
 from creditscope.training.recipe import Recipe, run_generator
@@ -89,22 +88,41 @@ def train(
     return Checkpoint(checkpoint.network, rule, checkpoint.feedback, record, checkpoint.example)
 
 
+def finished(folder: Path, spec: RunSpec) -> RunRecord | None:
+    """The record of a run that its folder already holds; a folder that holds another run is refused."""
+    if not (folder / RECORD).exists():
+        return None
+    record = RunRecord.from_json(folder / RECORD)
+    if record.key != spec.key:
+        raise InvalidInput(
+            f"{folder} holds another run: key {record.key}, this one is {spec.key}.\n"
+            "It would be overwritten. Choose another --out, or remove the folder."
+        )
+    return record
+
+
+def train_into(
+    folder: Path,
+    spec: RunSpec,
+    *,
+    data_folder: Path | None = None,
+    device: str = "cpu",
+    on_epoch: Callable[[HistoryRow], None] | None = None,
+) -> RunRecord:
+    """Train a run into its folder; an interrupted run resumes from its snapshot."""
+    snapshot = snapshot_path(folder)
+    checkpoint = train(spec, data_folder=data_folder, device=device, on_epoch=on_epoch, snapshot=snapshot)
+    checkpoint.save(folder)
+    snapshot.unlink(missing_ok=True)
+    return checkpoint.record
+
+
 def check(spec: RunSpec, *, data_folder: Path | None = None) -> None:
-    """Refuse what cannot be trained, a rung that the ladder does not have for one, before anything is."""
+    """Refuse a run that cannot be trained, for example for a rung that its ladder does not have."""
     spec.resolved()
     load_plugins(spec)
     data, rule = load_data(spec, data_folder), make_rule(spec)
     rule.scope(rule.prepare(make_network(spec, data), data.example))
-
-
-def read_spec(record: RunRecord, source: str) -> RunSpec:
-    """The spec inside a record."""
-    if not record.spec:
-        raise BadFile(f"{source} has no spec.\nThe network cannot be rebuilt from it. Train the run again.")
-    try:
-        return RunSpec.model_validate(record.spec)
-    except ValidationError as error:
-        raise BadFile(f"{source} has no valid spec: {error}\nThe network cannot be rebuilt from it.") from error
 
 
 def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "cpu") -> Checkpoint:

@@ -7,13 +7,14 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
 from creditscope.control import Control
-from creditscope.errors import UnknownName
+from creditscope.errors import BadFile, UnknownName
 from creditscope.options import Option, filled, options_of
 from creditscope.records.labels import PARTS, flatten, label
 from creditscope.records.record import Record
+from creditscope.records.run import RunRecord
 
 IN_TITLE = ("data", "network", "epochs", "seed")  # settings that a title shows at their default too
 
@@ -130,3 +131,13 @@ def registered(part: str) -> Mapping[str, Any]:
 
     registries: dict[str, Mapping[str, Any]] = {"network": networks, "method": methods, "data": datasets}
     return registries[part]
+
+
+def read_spec(record: RunRecord, source: str) -> RunSpec:
+    """The spec inside a record."""
+    if not record.spec:
+        raise BadFile(f"{source} has no spec.\nThe network cannot be rebuilt from it. Train the run again.")
+    try:
+        return RunSpec.model_validate(record.spec)
+    except ValidationError as error:
+        raise BadFile(f"{source} has no valid spec: {error}\nThe network cannot be rebuilt from it.") from error

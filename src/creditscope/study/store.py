@@ -23,9 +23,10 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from creditscope.errors import BadFile, UnknownName
-from creditscope.files import read_text, whole, write_text
+from creditscope.files import read_text, write_text
+from creditscope.records.folder import RECORD, WEIGHTS, snapshot_path, write_run
 from creditscope.records.record import Record
-from creditscope.records.run import RECORD, WEIGHTS, RunRecord
+from creditscope.records.run import RunRecord
 from creditscope.study.lock import RunLock, RunProgress, holder
 
 KEY = re.compile(r"[0-9a-f]{16}")
@@ -93,7 +94,7 @@ class Store:
 
     def snapshot(self, key: str) -> Path:
         """Where the state of an unfinished run is kept."""
-        return self.folder / f"{key}.snapshot"
+        return snapshot_path(self.folder / key)
 
     def unaudited(self, key: str) -> bool:
         """Whether a finished run of this store has weights but no report yet; looks at the end of its record only."""
@@ -151,23 +152,8 @@ class Store:
         return RunLock.acquire(self._lock_path(key))
 
     def commit(self, key: str, weights: bytes, record: RunRecord) -> None:
-        """Keep a finished run: a folder under a temporary name, complete, then renamed."""
-        part = self.folder / f"{key}.{os.getpid()}.part"
-        target = self.folder / key
-        try:
-            part.mkdir(parents=True, exist_ok=True)
-            with whole(part / WEIGHTS) as file:
-                file.write_bytes(weights)
-            record.to_json(part / RECORD)
-            if target.exists():  # weights without a record, from a process that was killed long ago
-                for name in (WEIGHTS, RECORD):
-                    (part / name).replace(target / name)
-            else:
-                part.rename(target)
-        except OSError as error:
-            raise BadFile(f"{target} cannot be written: {error.strerror}.\nThe run is not kept. Make room.") from error
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+        """Keep a finished run: its folder appears complete, or not at all."""
+        write_run(self.folder / key, weights, record)
         self._settled(key)
 
     def amend(self, key: str, record: RunRecord) -> None:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.credit import CreditSource, NoCredit
 from creditscope.errors import BadFile
-from creditscope.files import whole
 from creditscope.methods.rule import BoundRule, CreditRule, Feedback
 from creditscope.networks.staged import StagedNetwork
-from creditscope.records.run import RECORD, WEIGHTS, RunRecord
+from creditscope.records.folder import WEIGHTS, write_run
+from creditscope.records.run import RunRecord
 from creditscope.training.weights import PARTS, load_weights
 
 
@@ -45,13 +45,9 @@ class Checkpoint:
         return NoCredit(f"the checkpoint does not hold {self.missing[0]}{more}")
 
     def save(self, folder: Path | str) -> Path:
-        """Write the folder; the record comes last, so its presence means that all is there."""
-        folder = Path(folder)
-        (folder / RECORD).unlink(missing_ok=True)
-        with whole(folder / WEIGHTS) as part:
-            save_file(self.tensors(), part)
-        self.record.to_json(folder / RECORD)
-        return folder
+        """Write the folder of the run, and return its path."""
+        write_run(Path(folder), save(self.tensors()), self.record)
+        return Path(folder)
 
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor by name, prefixed with network., feedback. or auxiliary."""

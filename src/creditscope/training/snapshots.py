@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from creditscope.errors import BadFile
-from creditscope.files import whole
+from creditscope.files import atomic_write
 from creditscope.methods.rule import Feedback
 from creditscope.records.run import HistoryRow
 
@@ -71,7 +71,7 @@ def write_snapshot(path: Path, snapshot: Snapshot) -> None:
     """One safetensors file with the history and the run's identity in its header."""
     rows = json.dumps([row.model_dump_json() for row in snapshot.history])
     contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in snapshot.tensors.items()}
-    with whole(path) as part:
+    with atomic_write(path) as part:
         save_file(contiguous, part, {"history": rows, "run": snapshot.run})
 
 

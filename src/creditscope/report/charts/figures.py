@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from creditscope.errors import InvalidInput
-from creditscope.files import whole
+from creditscope.files import atomic_write
 from creditscope.report.charts.inputs import ChartInputs, ChartPlan
 from creditscope.report.charts.marks import named
 from creditscope.report.charts.plans import plans
@@ -69,7 +69,7 @@ def write_figures(inputs: ChartInputs, folder: Path, form: str = "pdf") -> list[
     written = []
     for figure in figures(inputs.without_controls(), PAPER):
         path = folder / f"{figure.name.replace('_', '-')}.{form}"
-        with whole(path) as part:
+        with atomic_write(path) as part:
             part.write_bytes(drawn(figure.spec, form))
         written.append(path)
     return written

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from creditscope.errors import CreditscopeError, InvalidInput
-from creditscope.files import whole
-from creditscope.records.run import RECORD, WEIGHTS
+from creditscope.files import atomic_write
+from creditscope.records.folder import RECORD, WEIGHTS
 from creditscope.study.engines.engine import Engine, EpochDone, Event, RunEnded
 from creditscope.study.engines.job import Job, RunError, RunResult, attempt
 
@@ -94,7 +94,7 @@ class RayEngine(Engine):
         for key, content in snapshots.items():
             path = here[key].snapshot if key in here else None
             if path is not None:
-                with whole(path) as part:
+                with atomic_write(path) as part:
                     part.write_bytes(content)
         told: list[Event] = [EpochDone(key, done) for key, done in epochs.items() if key in here]
         return [*told, *(self._ended(reference) for reference in ended)]
