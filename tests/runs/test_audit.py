@@ -27,7 +27,7 @@ def checkpoint():
     return train(SPEC)
 
 
-def test_the_report_has_the_records_accuracy_the_twins_and_the_credit(checkpoint):
+def test_the_report_has_the_accuracies_of_run_and_control_and_the_credit(checkpoint):
     twin = record(SPEC.control_spec("frozen"), 0.1)
     report = audit_checkpoint(checkpoint, load_data(SPEC), [twin])
     assert report.accuracy == (checkpoint.record.accuracy,)
