@@ -9,9 +9,10 @@ from typing import Any
 from creditscope.diagnostics import diagnostics
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.claims import Answer, Case, Claim, decide
-from creditscope.papers.paper import Experiment, Paper, Reason, RunGroup, VerdictSection
+from creditscope.papers.paper import Experiment, Paper, RunGroup, VerdictSection
 from creditscope.papers.published import PublishedFigure, PublishedFigures
 from creditscope.papers.quantities import ACCURACY, FIRST_D1, GROWTH, Flags, Quantity, at_epoch
+from creditscope.papers.reasons import DifferenceReason
 from creditscope.papers.tables import ComparisonRow, ComparisonTable, RunKeys, aggregate_row
 from creditscope.protocols import judge, protocol_named
 from creditscope.records.report import Provenance, Report, Subject
@@ -188,10 +189,10 @@ MADE = Paper(
     claims=(CLAIM,),
     findings=(CLAIM,),
     reasons=(
-        Reason("Conditional.", quantities=("accuracy",), condition=lambda row: (row.difference or 0) > 0.2),
-        Reason("Only as published.", experiments=("speed",), rows=("bp",), budget="paper"),
-        Reason("First.", experiments=("speed",), rows=("bp", "both")),
-        Reason("Second.", rows=("bp",)),
+        DifferenceReason(text="Twice.", quantities=("growth",), times_too_large=2),
+        DifferenceReason(text="Only as published.", experiments=("speed",), rows=("bp",), budget="paper"),
+        DifferenceReason(text="First.", experiments=("speed",), rows=("bp", "both")),
+        DifferenceReason(text="Second.", rows=("bp",)),
     ),
     introduction="Words of the invented paper.",
     verdicts=VerdictSection("speed", "Our verdicts", lambda spec: spec.method, lambda archive: ["A remark."]),

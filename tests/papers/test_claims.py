@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.papers.made import MADE, archive, run
 
-from creditscope.papers.claims import Case, ClaimStatus, all_of, decide
+from creditscope.papers.claims import Case, ClaimStatus, all_of, claim, decide, each_run
 
 TRUE, FALSE, OPEN = (Case(str(holds), holds, (f"key {holds}",)) for holds in (True, False, None))
 
@@ -43,3 +44,23 @@ def test_what_is_missing_is_counted():
 )
 def test_all_of_three_values(answers, all_true):
     assert all_of(answers) is all_true
+
+
+def test_every_run_is_a_case_named_by_its_group_and_seed():
+    runs = archive(MADE, lambda spec: run(spec, 0.1 * spec.seed), "speed").select("speed", {"method": "bp"})
+    cases = each_run(runs, lambda record: (f"{record.accuracy:.1f}", record.accuracy > 0.15), "bp")
+    assert [(case.text, case.holds) for case in cases] == [
+        ("bp, seed 1: 0.1", False),
+        ("bp, seed 2: 0.2", True),
+        ("bp, seed 3: 0.3", True),
+    ]
+    assert [case.keys for case in cases] == [(key,) for key in runs.records]
+    assert each_run(runs, lambda record: ("", None))[0].text == "seed 1: "
+
+
+def test_a_function_becomes_the_claim_that_it_answers():
+    @claim("It is so", "speed")
+    def so(archive):
+        return decide([TRUE], 1)
+
+    assert (so.statement, so.experiment, so.ask(archive(MADE)).status) == ("It is so", "speed", "holds")

@@ -26,7 +26,7 @@ def test_the_data_file_comes_back_as_it_was_written(tmp_path):
 def test_a_file_that_does_not_follow_the_schema_is_refused(tmp_path, text):
     path = tmp_path / "published.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(BadFile, match="does not follow the schema of published figures"):
+    with pytest.raises(BadFile, match="published.json does not follow its schema"):
         read_published(path)
 
 

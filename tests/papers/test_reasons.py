@@ -7,7 +7,8 @@ import math
 import pytest
 from tests.papers.made import MADE, row, table
 
-from creditscope.papers.reasons import likeliest_reason
+from creditscope.errors import BadFile
+from creditscope.papers.reasons import DifferenceReason, likeliest_reason, read_reasons
 
 
 def reason(made, **fields) -> str:
@@ -24,10 +25,21 @@ def test_a_reason_may_be_for_one_budget_alone():
     assert reason(table(budget="paper"), row="bp") == "Only as published."
 
 
-def test_a_conditional_reason_is_given_in_addition():
-    assert reason(table(), row="bp", difference=0.3) == "Conditional. First."
-    assert reason(table(), row="bp", difference=0.1) == "First."
-    assert reason(table(), row="bp", difference=0.3, quantity="growth") == "First."
+@pytest.mark.parametrize(
+    ("times", "text"), [(2, "Twice. First."), (1.4, "Twice. First."), (3.1, "First."), (0.5, "First.")]
+)
+def test_a_reason_may_be_for_differences_of_one_size_and_is_given_in_addition(times, text):
+    assert reason(table(), row="bp", quantity="growth", kind="scale", difference=math.log10(times)) == text
+    assert reason(table(), row="bp", difference=math.log10(times)) == "First."
+
+
+def test_reasons_are_read_from_a_file_of_one_schema(tmp_path):
+    path = tmp_path / "reasons.json"
+    path.write_text('[{"text": "Because.", "rows": ["bp"]}]', encoding="utf-8")
+    assert read_reasons(path) == (DifferenceReason(text="Because.", rows=("bp",)),)
+    path.write_text('[{"text": "Because.", "row": "bp"}]', encoding="utf-8")
+    with pytest.raises(BadFile, match="reasons.json does not follow its schema"):
+        read_reasons(path)
 
 
 def test_the_length_of_training_is_named_where_it_differs():

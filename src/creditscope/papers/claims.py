@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from creditscope.papers.archive import RunArchive
+from creditscope.papers.archive import RunArchive, SelectedRuns
+from creditscope.records.run import RunRecord
 
 
 class ClaimStatus(StrEnum):
@@ -42,6 +43,18 @@ class Claim:
     statement: str
     experiment: str
     ask: Callable[[RunArchive], Answer]
+
+
+def claim(statement: str, experiment: str) -> Callable[[Callable[[RunArchive], Answer]], Claim]:
+    """Make a claim of the function below: it answers this sentence from the runs of an experiment."""
+    return lambda ask: Claim(statement, experiment, ask)
+
+
+def each_run(runs: SelectedRuns, judge: Callable[[RunRecord], tuple[str, bool | None]], group: str = "") -> list[Case]:
+    """One case for every run, named by its group and seed; `judge` gives the evidence and whether it holds."""
+    judged = {key: judge(record) for key, record in runs.records.items()}
+    name = f"{group}, " if group else ""
+    return [Case(f"{name}seed {runs.specs[key].seed}: {text}", holds, (key,)) for key, (text, holds) in judged.items()]
 
 
 def all_of(answers: Iterable[bool | None]) -> bool | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from creditscope.errors import UnknownName
 from creditscope.papers.published import PublishedFigures
 from creditscope.papers.quantities import Flags, Quantity
+from creditscope.papers.reasons import DifferenceReason
 from creditscope.registry import unknown
 from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Value
@@ -40,7 +41,7 @@ class RunGroup:
     beside: tuple[str, str] | None = None
 
 
-Rows = tuple[RunGroup, ...] | Callable[["RunArchive"], Iterable["RunGroup | ComparisonRow"]]
+Rows = Sequence[RunGroup] | Callable[["RunArchive"], Iterable["RunGroup | ComparisonRow"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +55,6 @@ class Experiment:
     question: str
     rows: Rows
     decisions: Callable[[RunArchive], Sequence[Decision]] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why ours may differ, for these experiments, rows and quantities by name; an empty tuple means all of them.
-
-    budget       only for tables of this budget
-    condition    only for rows that fulfil it; such a reason is given in addition to the first unconditional one
-    """
-
-    text: str
-    experiments: tuple[str, ...] = ()
-    rows: tuple[str, ...] = ()
-    quantities: tuple[str, ...] = ()
-    budget: str = ""
-    condition: Callable[[ComparisonRow], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +89,7 @@ class Paper:
     experiments: tuple[Experiment, ...]
     claims: tuple[Claim, ...] = ()
     findings: tuple[Claim, ...] = ()
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[DifferenceReason, ...] = ()
     budgets: tuple[str, ...] = ("laptop", "paper")
     introduction: str = ""
     verdicts: VerdictSection | None = None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from creditscope.errors import BadFile
 from creditscope.files import read_text
 from creditscope.records.record import Record
 
+T = TypeVar("T")
 IMAGES = 128  # the batch whose mean loss our own gradient norms refer to (D2)
 
 
@@ -73,13 +75,18 @@ class PublishedFigures(Record):
         return self.settings.get(experiment, PublishedTraining())
 
 
-def read_published(path: Path) -> PublishedFigures:
-    """Read a paper's data file; an unknown field or a value of the wrong type is refused."""
-    text = read_text(path, "The published figures")
+def read_data(path: Path, schema: TypeAdapter[T], title: str) -> T:
+    """Read a data file of a paper; an unknown field or a value of the wrong type is refused."""
+    text = read_text(path, title)
     try:
-        return PublishedFigures.model_validate_json(text)
+        return schema.validate_json(text)
     except ValidationError as error:
         raise BadFile(
-            f"{path} does not follow the schema of published figures: {error}\n"
-            "A figure could be compared with the wrong number. Correct the file."
+            f"{path} does not follow its schema: {error}\n"
+            "A number could be compared with the wrong figure. Correct the file."
         ) from error
+
+
+def read_published(path: Path) -> PublishedFigures:
+    """Read a paper's published figures."""
+    return read_data(path, TypeAdapter(PublishedFigures), "The published figures")

@@ -122,18 +122,11 @@ def _quantity_row(
     figure = archive.figure(source, name, quantity.name)
     epochs = min((len(record.history) for record in runs.records.values()), default=None)
     published_epochs = archive.paper.published.training(source).epochs
-    row = _row(group.row, quantity, compare(values, figure, quantity.kind, epochs, published_epochs), figure)
-    return row.model_copy(
-        update={
-            "values": values,
-            "keys": tuple(runs.records),
-            "epochs": common_length(runs.specs.values()),
-            "seeds": runs.seeds,
-            "missing": runs.missing,
-            "early": quantity.early,
-            "note": _joined(row.note, _diverged(runs), "" if runs.specs else "not in this budget"),
-        }
-    )
+    comparison = compare(values, figure, quantity.kind, epochs, published_epochs)
+    keys = RunKeys(tuple(runs.records), seeds=runs.seeds, epochs=common_length(runs.specs.values()))
+    notes = _diverged(runs), "" if runs.specs else "not in this budget"
+    row = _row(group.row, quantity, comparison, figure, keys, *notes)
+    return row.model_copy(update={"values": values, "missing": runs.missing})
 
 
 def common_length(specs: Iterable[RunSpec]) -> int | None:
@@ -151,49 +144,52 @@ def _diverged(runs: SelectedRuns) -> str:
     )
 
 
-def _joined(*notes: str) -> str:
-    return "; ".join(note for note in notes if note)
-
-
-def _row(row: str, quantity: Quantity, comparison: Comparison, figure: PublishedFigure | None) -> ComparisonRow:
+def _row(
+    row: str,
+    quantity: Quantity,
+    comparison: Comparison,
+    figure: PublishedFigure | None,
+    runs: RunKeys,
+    *notes: str,
+) -> ComparisonRow:
     """A row without its numbers."""
+    parts = (comparison.note, figure.note if figure is not None else "", *notes)
     return ComparisonRow(
         row=row,
         quantity=quantity.name,
         heading=quantity.heading,
         kind=quantity.kind,
+        early=quantity.early,
+        keys=tuple(runs.keys),
+        controls=runs.controls,
+        seeds=runs.seeds,
+        epochs=runs.epochs,
         published=figure,
         agreement=comparison.agreement,
         difference=comparison.difference,
         errors=comparison.errors,
-        note=_joined(comparison.note, figure.note if figure is not None else ""),
+        note="; ".join(part for part in parts if part),
     )
 
 
 def _flag_row(archive: RunArchive, experiment: str, group: RunGroup, flags: Flags) -> ComparisonRow:
     """The published flags of each seed, from its findings."""
     audited = archive.audit_row(group.study or experiment, group.where)
-    seeds = audited.seeds if audited is not None else ()
+    seeds, missing, epochs = (audited.seeds, audited.missing, audited.spec.epochs) if audited else ((), (), None)
     raised = [{letter: _raised(seed.findings.get(code)) for code, letter in flags.letters.items()} for seed in seeds]
     up = [tuple(letter for letter, is_up in one.items() if is_up) for one in raised]
     unknown = [tuple(letter for letter, is_up in one.items() if is_up is None) for one in raised]
     figure = archive.figure(experiment, group.row, flags.name)
     quantity = Quantity(flags.name, flags.heading, "flags")
-    return _row(group.row, quantity, compare_flags(up, figure, unknown), figure).model_copy(
-        update={
-            "texts": tuple(" ".join(one) or "none" for one in up),
-            "keys": tuple(seed.key for seed in seeds),
-            "controls": control_keys(seeds),
-            "epochs": audited.spec.epochs if audited is not None else None,
-            "seeds": tuple(seed.seed for seed in seeds),
-            "missing": audited.missing if audited is not None else (),
-        }
-    )
+    row = _row(group.row, quantity, compare_flags(up, figure, unknown), figure, keys_of(seeds, epochs))
+    return row.model_copy(update={"texts": tuple(" ".join(one) or "none" for one in up), "missing": missing})
 
 
-def control_keys(seeds: Iterable[SeedRow]) -> tuple[str, ...]:
-    """The keys of the frozen runs that seeds were compared with."""
-    return tuple(seed.control_key for seed in seeds if seed.control_key)
+def keys_of(seeds: Iterable[SeedRow], epochs: int | None = None) -> RunKeys:
+    """The runs of audited seeds, with the frozen runs that they were compared with."""
+    audited = tuple(seeds)
+    controls = tuple(seed.control_key for seed in audited if seed.control_key)
+    return RunKeys(tuple(seed.key for seed in audited), controls, tuple(seed.seed for seed in audited), epochs)
 
 
 def _raised(finding: Finding | None) -> bool | None:
@@ -217,15 +213,5 @@ def aggregate_row(
     comparison = compare(values, figure, quantity.kind)
     if texts and not values and figure is None:
         comparison = Comparison(Agreement.NOT_PUBLISHED)
-    made = _row(row, quantity, comparison, figure)
-    return made.model_copy(
-        update={
-            "values": tuple(values),
-            "keys": tuple(runs.keys),
-            "controls": runs.controls,
-            "seeds": runs.seeds,
-            "epochs": runs.epochs,
-            "texts": texts,
-            "note": _joined(made.note, note),
-        }
-    )
+    made = _row(row, quantity, comparison, figure, runs, note)
+    return made.model_copy(update={"values": tuple(values), "texts": texts})

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from creditscope.papers.paper import Paper, VerdictSection
 from creditscope.papers.published import read_published
+from creditscope.papers.reasons import read_reasons
 from creditscope_papers.hao2026.claims import CLAIMS
 from creditscope_papers.hao2026.experiments import EXPERIMENTS
 from creditscope_papers.hao2026.findings import FINDINGS
-from creditscope_papers.hao2026.reasons import REASONS
 from creditscope_papers.hao2026.remarks import describe_dfa, published_row, remarks
 
 FOLDER = Path(__file__).parent
@@ -32,7 +32,7 @@ PAPER = Paper(
     experiments=EXPERIMENTS,
     claims=CLAIMS,
     findings=FINDINGS,
-    reasons=REASONS,
+    reasons=read_reasons(FOLDER / "reasons.json"),
     introduction=INTRODUCTION,
     verdicts=VerdictSection("main_audit", "Our verdicts on the main audit", published_row, remarks),
     describe_runs=describe_dfa,

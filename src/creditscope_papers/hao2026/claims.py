@@ -5,24 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from creditscope.papers import quantities as q
 from creditscope.papers.archive import RunArchive
-from creditscope.papers.claims import Answer, Case, Claim, all_of, decide
+from creditscope.papers.claims import Answer, Case, all_of, claim, decide, each_run
 from creditscope.papers.comparison import DRAWS
 from creditscope.papers.paper import Where
-from creditscope.papers.quantities import FIRST_D1, FIRST_D2, NULL_MEAN, NULL_STD
+from creditscope.papers.published import count_of
 from creditscope.protocols import protocol_named
+from creditscope.records.run import RunRecord
 from creditscope.statistics.intervals import LEVEL
 from creditscope.study.tables import AuditRow, SeedRow
 from creditscope.verdict import Status
-from creditscope_papers.hao2026.profiles import (
-    LONG,
-    SHORT,
-    aggregation_text,
-    carried_by_layer_zero,
-    early_runs,
-    last_valid_row,
-    mean_size,
-)
+from creditscope_papers.hao2026 import profiles
 from creditscope_papers.hao2026.reporting import METHODS, seed_by_seed
 
 SEEDS = 3
@@ -44,16 +38,18 @@ def fires(seed: SeedRow, code: str) -> bool | None:
     return seed.findings[code].status.fired if code in seed.findings else None
 
 
+@claim("BP passes on every seed and fires after no epoch of our runs", "main_audit")
 def bp_is_silent(archive: RunArchive) -> Answer:
     """PASS on every seed; no diagnostic fires at the end, and neither D1 nor D2 after any epoch."""
     cases = []
     for seed in _seeds(archive, "main_audit", {"method": "bp"}):
         record = archive.record(seed.key)
-        firsts = {} if record is None else {"D1": FIRST_D1.read(record), "D2": FIRST_D2.read(record)}
+        firsts = {} if record is None else {"D1": q.FIRST_D1.read(record), "D2": q.FIRST_D2.read(record)}
         fired = [f"{code} fires" for code in seed.findings if fires(seed, code)]
         fired += [f"{code} fired after epoch {first:.0f}" for code, first in firsts.items() if math.isfinite(first)]
         known = str(seed.verdict) == "PASS" and all(math.isinf(first) for first in firsts.values())
-        silent = [f"nothing fires within {len(record.history)} epochs"] if record is not None and known else []
+        length = count_of(len(record.history), "epoch") if record is not None else ""
+        silent = [f"nothing fires within {length}"] if length and known else []
         text = ", ".join((f"seed {seed.seed}: {seed.verdict}", *(fired or silent)))
         cases.append(Case(text, False if fired else True if known else None, (seed.key,)))
     return decide(cases, SEEDS)
@@ -66,6 +62,7 @@ def _dfa(archive: RunArchive) -> Iterator[tuple[str, SeedRow]]:
             yield f"index = {index}", seed
 
 
+@claim("DFA fails on every seed with D1, D2 and D3", "main_audit")
 def dfa_fails(archive: RunArchive) -> Answer:
     """Both failure modes are shown on every seed: D1 with D2, and D3."""
     cases = []
@@ -76,6 +73,7 @@ def dfa_fails(archive: RunArchive) -> Answer:
     return decide(cases, len(INDICES) * SEEDS)
 
 
+@claim("DFA is below its frozen control", "main_audit")
 def dfa_below_frozen(archive: RunArchive) -> Answer:
     """Every seed lies below its own frozen control, by more than the test images leave open."""
     cases = []
@@ -89,6 +87,7 @@ def dfa_below_frozen(archive: RunArchive) -> Answer:
     return decide(cases, len(INDICES) * SEEDS)
 
 
+@claim("Standard reporting (accuracy and Γ) rejects no method on any seed", "decision_utility")
 def standard_reporting_is_blind(archive: RunArchive) -> Answer:
     """Accuracy and Γ reject no method on any seed; one rejection is a counterexample."""
     cases = []
@@ -103,6 +102,7 @@ def standard_reporting_is_blind(archive: RunArchive) -> Answer:
     return decide(cases, len(METHODS))
 
 
+@claim("The penalty 1e-2 removes D1 and D2 from DFA, and D3 still does not pass", "penalty")
 def penalty_removes_the_explosion_only(archive: RunArchive) -> Answer:
     """D1 and D2 fire on every seed of plain DFA and pass with λ = 1e-2, where D3 over seeds does not pass."""
     cases = []
@@ -132,40 +132,41 @@ def _depth_does_not_pass(row: AuditRow) -> Case:
     return Case(text, depth.status is not Status.PASS if known else None, keys)
 
 
+@claim('With index = "input" D5 fires on DFA while the reference is valid: layer 0 alone carries Γ', "early_epochs")
 def layer_zero_carries(archive: RunArchive) -> Answer:
     """With index = input D5 fires while the reference is valid, and the layer that carries Γ is layer 0."""
-    runs = early_runs(archive, "input", SHORT)
-    cases = []
-    for key, record in runs.records.items():
-        text = f"seed {runs.specs[key].seed}: {aggregation_text(record)}, after {SHORT} epochs"
-        cases.append(Case(text, carried_by_layer_zero(record), (key,)))
-    return decide(cases, SEEDS)
+    runs = profiles.early_runs(archive, "input", profiles.SHORT)
+    judged = each_run(runs, lambda record: (profiles.aggregation_text(record), profiles.carried_by_layer_zero(record)))
+    return decide(judged, SEEDS)
 
 
+@claim('With index = "output" the layers from 2 on average |Γ| < 0.05', "early_epochs")
 def deep_layers_carry_nothing(archive: RunArchive) -> Answer:
     """With index = output the mean of |Γ_l| over the layers from 2 on is less than 0.05, at the last valid epoch."""
-    runs = early_runs(archive, "output", LONG)
-    cases = []
-    for key, record in runs.records.items():
-        row = last_valid_row(record)
-        size = mean_size(row, 2)
+
+    def judge(record: RunRecord) -> tuple[str, bool | None]:
+        row = profiles.last_valid_row(record)
+        size = profiles.mean_size(row, 2)
         when = "no valid epoch" if row is None else f"{size:.3f} after epoch {row.epoch + 1}, the last valid one"
-        text = f"seed {runs.specs[key].seed}: {when}"
-        cases.append(Case(text, None if math.isnan(size) else size < SMALL, (key,)))
-    return decide(cases, SEEDS)
+        return when, None if math.isnan(size) else size < SMALL
+
+    return decide(each_run(profiles.early_runs(archive, "output", profiles.LONG), judge), SEEDS)
 
 
+@claim("Without terminal LayerNorm D2 fires after no epoch of our runs", "temporal")
 def no_collapse_without_layernorm(archive: RunArchive) -> Answer:
     """D2 fires after no epoch of any run without terminal LayerNorm."""
-    runs = archive.select("temporal", {"network": "resmlp", "network.terminal_ln": False})
-    cases = []
-    for key, record in runs.records.items():
-        first = FIRST_D2.read(record)
-        lasting = f"not within {len(record.history)} epochs"
+
+    def judge(record: RunRecord) -> tuple[str, bool | None]:
+        first = q.FIRST_D2.read(record)
+        lasting = f"not within {count_of(len(record.history), 'epoch')}"
         when = "not known" if math.isnan(first) else lasting if math.isinf(first) else f"after epoch {first:.0f}"
-        text = f"{runs.specs[key].method}, seed {runs.specs[key].seed}: {when}"
-        cases.append(Case(text, None if math.isnan(first) else math.isinf(first), (key,)))
-    return decide(cases, len(runs.specs))
+        return when, None if math.isnan(first) else math.isinf(first)
+
+    where: Where = {"network": "resmlp", "network.terminal_ln": False}
+    groups = {method: archive.select("temporal", {**where, "method": method}) for method in ("dfa", "bp")}
+    cases = [case for method, runs in groups.items() for case in each_run(runs, judge, method)]
+    return decide(cases, sum(len(runs.specs) for runs in groups.values()))
 
 
 def null_bound(spread: float) -> float:
@@ -175,41 +176,28 @@ def null_bound(spread: float) -> float:
     return float(stdtrit(DRAWS - 1, (1 + LEVEL) / 2)) * spread / math.sqrt(DRAWS)
 
 
+@claim("The mean Γ of 20 fresh draws of the feedback is 0 within its error", "fresh_feedback")
 def fresh_feedback_is_chance(archive: RunArchive) -> Answer:
     """The mean over fresh draws is 0 within its own error:  |mean| ≤ t(19, 0.975) · s/√20,  s the draws' spread."""
-    runs = archive.select("fresh_feedback", {})
-    cases = []
-    for key, record in runs.records.items():
-        centre, spread = NULL_MEAN.read(record), NULL_STD.read(record)
-        bound = null_bound(spread)
+
+    def judge(record: RunRecord) -> tuple[str, bool | None]:
+        centre, bound = q.NULL_MEAN.read(record), null_bound(q.NULL_STD.read(record))
         known = math.isfinite(centre) and math.isfinite(bound)
-        text = f"seed {runs.specs[key].seed}: mean {centre:+.4f}, t(19, 0.975) · s/√20 = {bound:.4f}"
-        cases.append(Case(text, abs(centre) <= bound if known else None, (key,)))
-    return decide(cases, len(runs.specs))
+        text = f"mean {centre:+.4f}, t(19, 0.975) · s/√20 = {bound:.4f}"
+        return text, abs(centre) <= bound if known else None
+
+    runs = archive.select("fresh_feedback", {})
+    return decide(each_run(runs, judge), len(runs.specs))
 
 
 CLAIMS = (
-    Claim("BP passes on every seed and fires after no epoch of our runs", "main_audit", bp_is_silent),
-    Claim("DFA fails on every seed with D1, D2 and D3", "main_audit", dfa_fails),
-    Claim("DFA is below its frozen control", "main_audit", dfa_below_frozen),
-    Claim(
-        "Standard reporting (accuracy and Γ) rejects no method on any seed",
-        "decision_utility",
-        standard_reporting_is_blind,
-    ),
-    Claim(
-        "The penalty 1e-2 removes D1 and D2 from DFA, and D3 still does not pass",
-        "penalty",
-        penalty_removes_the_explosion_only,
-    ),
-    Claim(
-        'With index = "input" D5 fires on DFA while the reference is valid: layer 0 alone carries Γ',
-        "early_epochs",
-        layer_zero_carries,
-    ),
-    Claim('With index = "output" the layers from 2 on average |Γ| < 0.05', "early_epochs", deep_layers_carry_nothing),
-    Claim("Without terminal LayerNorm D2 fires after no epoch of our runs", "temporal", no_collapse_without_layernorm),
-    Claim(
-        "The mean Γ of 20 fresh draws of the feedback is 0 within its error", "fresh_feedback", fresh_feedback_is_chance
-    ),
+    bp_is_silent,
+    dfa_fails,
+    dfa_below_frozen,
+    standard_reporting_is_blind,
+    penalty_removes_the_explosion_only,
+    layer_zero_carries,
+    deep_layers_carry_nothing,
+    no_collapse_without_layernorm,
+    fresh_feedback_is_chance,
 )

@@ -5,41 +5,17 @@ from __future__ import annotations
 import math
 
 from creditscope.diagnostics import diagnostics
+from creditscope.papers import quantities as q
 from creditscope.papers.archive import RunArchive, SelectedRuns
-from creditscope.papers.claims import Answer, Case, Claim, all_of, decide
-from creditscope.papers.paper import RunGroup
+from creditscope.papers.claims import Answer, Case, all_of, claim, decide, each_run
 from creditscope.papers.published import IMAGES
-from creditscope.papers.quantities import (
-    DEEP_GAMMA,
-    DEEPEST_STATE,
-    FIRST_D1,
-    GROWTH,
-    RHO,
-    RHO_ABSOLUTE,
-    RHO_ABSOLUTE_BP,
-)
 from creditscope.papers.tables import ComparisonRow, group_rows
 from creditscope.records.run import RunRecord
 from creditscope.statistics.layers import mean
 from creditscope.verdict import Measurement
+from creditscope_papers.hao2026 import experiments, profiles
 from creditscope_papers.hao2026.claims import SEEDS
-from creditscope_papers.hao2026.experiments import (
-    FIRST_D2_LARGER,
-    FIRST_GRADIENTS,
-    FIRST_STATES,
-    GRADIENT_BEFORE,
-    LARGER,
-    NORMALISATIONS,
-    RATES,
-    rate_groups,
-)
-from creditscope_papers.hao2026.profiles import (
-    SHORT,
-    aggregation_text,
-    carried_by_layer_zero,
-    carried_by_one,
-    early_runs,
-)
+from creditscope_papers.hao2026.experiments import LARGER, NORMALISATIONS, RATES
 
 CLOSE = 2.0  # points: what seeds of one method differ by
 FURTHER = 10.0  # times as large
@@ -49,9 +25,10 @@ SOUND = 0.9  # the gradient's own ρ where nothing is lost is 1
 
 def exploded(record: RunRecord) -> bool | None:
     """Whether D1 fires at the end of a run."""
-    return diagnostics["D1"].limit.judge(Measurement(GROWTH.read(record))).fired
+    return diagnostics["D1"].limit.judge(Measurement(q.GROWTH.read(record))).fired
 
 
+@claim("Normalising the credit of each sample is what makes the stream explode", "credit_normalisation")
 def normalisation_explodes(archive: RunArchive) -> Answer:
     """D1 fires with the credit of each sample normalised, and not otherwise."""
     cases, wanted = [], 0
@@ -62,11 +39,12 @@ def normalisation_explodes(archive: RunArchive) -> Answer:
             wanted += len(runs.specs)
             for key, record in runs.records.items():
                 fires = exploded(record)
-                text = f"{method}, {how}: ‖h_L‖ {DEEPEST_STATE.read(record):.0e}, {words[fires]}"
+                text = f"{method}, {how}: ‖h_L‖ {q.DEEPEST_STATE.read(record):.0e}, {words[fires]}"
                 cases.append(Case(text, None if fires is None else fires == (how == "sample"), (key,)))
     return decide(cases, wanted)
 
 
+@claim("Normalising the credit of each sample drives the stream at least ten times further", "credit_normalisation")
 def normalisation_drives(archive: RunArchive) -> Answer:
     """With the credit of each sample normalised ‖h_L‖ ends at least ten times as large as otherwise, on all seeds."""
     cases = []
@@ -85,7 +63,7 @@ def _normalised(archive: RunArchive, method: str, how: str) -> SelectedRuns:
 
 def _further(what: str, driven: SelectedRuns, other: SelectedRuns) -> Case:
     """The smallest ‖h_L‖ of one side over the largest of the other; open while a seed or a finite number is missing."""
-    low, high = ([DEEPEST_STATE.read(record) for record in side.records.values()] for side in (driven, other))
+    low, high = ([q.DEEPEST_STATE.read(record) for record in side.records.values()] for side in (driven, other))
     keys = (*driven.records, *other.records)
     if not all(map(math.isfinite, (*low, *high))) or max(high) == 0:
         return Case(f"{what}: ‖h_L‖ is not known", None, keys)
@@ -95,19 +73,24 @@ def _further(what: str, driven: SelectedRuns, other: SelectedRuns) -> Case:
     return Case(text, None if absent else ratio >= FURTHER, keys)
 
 
+@claim("The state whose credit trains a block decides whether layer 0 alone carries DFA's Γ", "early_epochs")
 def index_decides(archive: RunArchive) -> Answer:
     """D5 fires with index = input, on layer 0, and passes with index = output; audited while the reference is valid."""
-    cases = []
-    for index in ("input", "output"):
-        runs = early_runs(archive, index, SHORT)
-        for key, record in runs.records.items():
-            spread_out = None if (alone := carried_by_one(record)) is None else not alone
-            holds = carried_by_layer_zero(record) if index == "input" else spread_out
-            text = f"{index}, seed {runs.specs[key].seed}: {aggregation_text(record)}, after {SHORT} epochs"
-            cases.append(Case(text, holds, (key,)))
+
+    def carried(record: RunRecord) -> tuple[str, bool | None]:
+        return profiles.aggregation_text(record), profiles.carried_by_layer_zero(record)
+
+    def spread_out(record: RunRecord) -> tuple[str, bool | None]:
+        alone = profiles.carried_by_one(record)
+        return profiles.aggregation_text(record), None if alone is None else not alone
+
+    with_input = profiles.early_runs(archive, "input", profiles.SHORT)
+    with_output = profiles.early_runs(archive, "output", profiles.SHORT)
+    cases = [*each_run(with_input, carried, "input"), *each_run(with_output, spread_out, "output")]
     return decide(cases, 2 * SEEDS)
 
 
+@claim("EP that is properly relaxed tracks BP", "main_audit")
 def relaxed_ep_tracks_bp(archive: RunArchive) -> Answer:
     """EP is at most two points below BP of the same seed and length, and passes."""
     bp = archive.select("main_audit", {"method": "bp"})
@@ -125,53 +108,58 @@ def relaxed_ep_tracks_bp(archive: RunArchive) -> Answer:
     return decide(cases, len(bp.specs))
 
 
+@claim("The published ρ, an absolute step in float32, is attenuated by rounding on penalised DFA", "triangulation")
 def published_rho_is_attenuated(archive: RunArchive) -> Answer:
     """On penalised DFA even the gradient, whose ρ is 1 up to rounding and curvature, scores below 0.9 as published."""
-    runs = archive.select("triangulation", {"method": "dfa", "penalty": 1e-2})
-    cases = []
-    for key, record in runs.records.items():
-        own, absolute, relative = (q.read(record) for q in (RHO_ABSOLUTE_BP, RHO_ABSOLUTE, RHO))
-        seed, known = runs.specs[key].seed, all(map(math.isfinite, (own, absolute, relative))) and own != 0
-        if not known:
-            cases.append(Case(f"seed {seed}: ρ is not known", None, (key,)))
-            continue
+
+    def judge(record: RunRecord) -> tuple[str, bool | None]:
+        own, absolute, relative = (one.read(record) for one in (q.RHO_ABSOLUTE_BP, q.RHO_ABSOLUTE, q.RHO))
+        if own == 0 or not all(map(math.isfinite, (own, absolute, relative))):
+            return "ρ is not known", None
         text = (
-            f"seed {seed}: the gradient scores {own:.2f} and DFA {absolute:.3f}, {absolute / own:.3f} of it; with a "
-            f"step relative to the stream and float64 DFA scores {relative:.3f}"
+            f"the gradient scores {own:.2f} and DFA {absolute:.3f}, {absolute / own:.3f} of it; with a step relative "
+            f"to the stream and float64 DFA scores {relative:.3f}"
         )
-        cases.append(Case(text, own < SOUND, (key,)))
-    return decide(cases, len(runs.specs))
+        return text, own < SOUND
+
+    runs = archive.select("triangulation", {"method": "dfa", "penalty": 1e-2})
+    return decide(each_run(runs, judge), len(runs.specs))
 
 
+@claim("FA's deep Γ is mostly its one exact layer", "main_audit")
 def exact_layer_carries_fa(archive: RunArchive) -> Answer:
     """Of FA's mean Γ over layers 1..L more than half is the one layer that is exact by construction."""
-    runs = archive.select("main_audit", {"method": "fa"})
-    cases = []
-    for key, record in runs.records.items():
+
+    def judge(record: RunRecord) -> tuple[str, bool | None]:
         depth = record.report.subject.depth if record.report is not None else 0
-        whole = DEEP_GAMMA.read(record)
-        share = 1 / depth / whole if depth and whole > 0 else math.nan
-        part = "" if math.isnan(share) else f", of it {share:.0%} from the exact layer"
-        text = f"seed {runs.specs[key].seed}: deep Γ {whole:.2f}{part}"
-        cases.append(Case(text, share > 0.5 if math.isfinite(share) else None, (key,)))
-    return decide(cases, len(runs.specs))
+        deep = q.DEEP_GAMMA.read(record)
+        share = 1 / depth / deep if depth and deep > 0 else math.nan
+        part = "" if math.isnan(share) else f", {share:.0%} of it from the exact layer"
+        return f"deep Γ {deep:.2f}{part}", share > 0.5 if math.isfinite(share) else None
+
+    runs = archive.select("main_audit", {"method": "fa"})
+    return decide(each_run(runs, judge), len(runs.specs))
 
 
 GROWTHS = (  # a measure of how the stream grows, its quantities, and the unit of its differences
-    ("‖g_L‖ after epochs 1 to 5", FIRST_GRADIENTS, "decades"),
-    ("first epoch of D1", (FIRST_D1,), "epochs"),
-    ("first epoch of D2 at N = 1,024", (FIRST_D2_LARGER,), "epochs"),
-    ("‖h_L‖ after epochs 1 to 3 with random labels", FIRST_STATES, "decades"),
+    ("‖g_L‖ after epochs 1 to 5", experiments.FIRST_GRADIENTS, "decades"),
+    ("first epoch of D1", (q.FIRST_D1,), "epochs"),
+    ("first epoch of D2 at N = 1,024", (experiments.FIRST_D2_LARGER,), "epochs"),
+    ("‖h_L‖ after epochs 1 to 3 with random labels", experiments.FIRST_STATES, "decades"),
 )
 
 
+@claim(
+    "Half the stated learning rate comes nearest to the published growth of DFA's stream in the first epochs",
+    "learning_rate",
+)
 def half_the_rate_comes_nearest(archive: RunArchive) -> Answer:
     """Of three learning rates half the stated one lies nearest to how DFA's stream grew, by each of four measures.
 
     Two of them read the published gradients at N = 1,024; the figure published before training must confirm that.
     """
     tables = {
-        rate: [row for group in rate_groups(rate) for row in group_rows(archive, "learning_rate", group)]
+        rate: [row for group in experiments.rate_groups(rate) for row in group_rows(archive, "learning_rate", group)]
         for rate in RATES
     }
     cases = []
@@ -192,8 +180,7 @@ def half_the_rate_comes_nearest(archive: RunArchive) -> Answer:
 
 def _larger_batch(archive: RunArchive) -> list[Case]:
     """Whether the published gradient before training is nearer to ours at N = 1,024 than at N = 128."""
-    before = RunGroup("index input", {"seed": 42}, (GRADIENT_BEFORE,), study="random_init")
-    (row,) = group_rows(archive, "early_epochs", before)
+    (row,) = group_rows(archive, "early_epochs", experiments.BEFORE_TRAINING)
     if row.difference is None:
         return []
     larger, usual = abs(row.difference), abs(row.difference + math.log10(LARGER / IMAGES))
@@ -213,31 +200,11 @@ def _apart(row: ComparisonRow) -> float:
 
 
 FINDINGS = (
-    Claim(
-        "Normalising the credit of each sample is what makes the stream explode",
-        "credit_normalisation",
-        normalisation_explodes,
-    ),
-    Claim(
-        "Normalising the credit of each sample drives the stream at least ten times further",
-        "credit_normalisation",
-        normalisation_drives,
-    ),
-    Claim(
-        "The state whose credit trains a block decides whether layer 0 alone carries DFA's Γ",
-        "early_epochs",
-        index_decides,
-    ),
-    Claim("EP that is properly relaxed tracks BP", "main_audit", relaxed_ep_tracks_bp),
-    Claim(
-        "The published ρ, an absolute step in float32, is attenuated by rounding on penalised DFA",
-        "triangulation",
-        published_rho_is_attenuated,
-    ),
-    Claim("FA's deep Γ is mostly its one exact layer", "main_audit", exact_layer_carries_fa),
-    Claim(
-        "Half the stated learning rate comes nearest to the published growth of DFA's stream in the first epochs",
-        "learning_rate",
-        half_the_rate_comes_nearest,
-    ),
+    normalisation_explodes,
+    normalisation_drives,
+    index_decides,
+    relaxed_ep_tracks_bp,
+    published_rho_is_attenuated,
+    exact_layer_carries_fa,
+    half_the_rate_comes_nearest,
 )

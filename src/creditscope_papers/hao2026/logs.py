@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.quantities import Quantity
-from creditscope.papers.tables import ComparisonRow, RunKeys, aggregate_row, control_keys
+from creditscope.papers.tables import ComparisonRow, RunKeys, aggregate_row, keys_of
 from creditscope.partial import Coverage, PartialAudit, log_of
 from creditscope.partial import partial_audit as audit_logs
 from creditscope.study.tables import AuditRow
@@ -29,8 +29,7 @@ def partial_audit(archive: RunArchive) -> Iterator[ComparisonRow]:
                 yield aggregate_row(None, name, CONTRADICTIONS, [], RunKeys(), note=gap)
                 continue
             audit = read_as_logs(archive, row, layer)
-            seeds = tuple(seed.seed for seed in row.seeds)
-            runs = RunKeys([seed.key for seed in row.seeds], control_keys(row.seeds), seeds)
+            runs = keys_of(row.seeds)
             states = ", ".join(f"{code} {reading.state}" for code, reading in audit.readings.items())
             yield aggregate_row(None, name, STATES, [], runs, texts=(f"{states}: {audit.verdict}",))
             yield aggregate_row(None, name, CONTRADICTIONS, [float(sum(contradicted(audit, row)))], runs)

@@ -61,10 +61,10 @@ def best_layer(record: RunRecord) -> int | None:
 
 
 def aggregation_text(record: RunRecord) -> str:
-    """The finding of D5 in words."""
+    """The finding of D5 after a short run, in words."""
     finding = aggregation(record)
     if finding is None:
         return "D5 was not measured"
     if finding.value is None:
         return f"D5 {finding.status}: {finding.note}"
-    return f"D5 {finding.status}, R = {finding.value:.2f} without layer {best_layer(record)}"
+    return f"D5 {finding.status}, R = {finding.value:.2f} without layer {best_layer(record)}, after {SHORT} epochs"

@@ -6,11 +6,12 @@ The answer for a run is None where a number that the way needs was not measured 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.claims import all_of
 from creditscope.papers.quantities import Quantity
-from creditscope.papers.tables import ComparisonRow, RunKeys, aggregate_row, control_keys
+from creditscope.papers.tables import ComparisonRow, aggregate_row, keys_of
 from creditscope.records.run import RunRecord
 from creditscope.report.charts.margins import Decision
 from creditscope.statistics.intervals import wilson_interval
@@ -73,8 +74,7 @@ def decision_utility(archive: RunArchive) -> Iterator[ComparisonRow]:
     """One row for every way of reporting; FA is named but not counted, as it was not among the published five."""
     audited = (archive.audit_row("decision_utility", {"method": method}) for method in METHODS)
     rows = [row for row in audited if row is not None]
-    seeds = [seed for row in rows for seed in row.seeds]
-    runs = RunKeys([seed.key for seed in seeds], control_keys(seeds))
+    runs = replace(keys_of(seed for row in rows for seed in row.seeds), seeds=())
     partly = [row.spec.method for row in rows if row.missing]
     for name in STRATEGIES:
         answers = {method: rejected(archive, method, name) for method in METHODS}

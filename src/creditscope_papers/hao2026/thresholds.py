@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.quantities import Quantity
 from creditscope.papers.rendering import number
-from creditscope.papers.tables import ComparisonRow, RunKeys, aggregate_row, control_keys
+from creditscope.papers.tables import ComparisonRow, RunKeys, aggregate_row, keys_of
 from creditscope.study.tables import AuditRow
 from creditscope.verdict import Status
 from creditscope_papers.hao2026.reporting import JUDGED
@@ -30,8 +31,7 @@ def threshold_sensitivity(archive: RunArchive) -> Iterator[ComparisonRow]:
         yield from _gap(archive, code)
     rows = [row for row in archive.audit_rows_under(STUDY, {}, PROTOCOL) if row.spec.control == "none"]
     usual = _verdicts(rows)
-    seeds = [seed for row in rows for seed in row.seeds]
-    runs = RunKeys([seed.key for seed in seeds], control_keys(seeds))
+    runs = replace(keys_of(seed for row in rows for seed in row.seeds), seeds=())
     gaps = {
         "not run": [row.spec.method for row in rows if row.verdict is None],
         "not on every seed yet": [row.spec.method for row in rows if row.verdict is not None and row.missing],

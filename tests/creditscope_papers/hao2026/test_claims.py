@@ -11,7 +11,7 @@ import pytest
 from tests.creditscope_papers.hao2026.made import archive
 from tests.papers.made import ALIGNED, EXPLODED, HEALTHY, epoch, run
 
-from creditscope.papers.claims import Answer
+from creditscope.papers.claims import Claim
 from creditscope.records.run import RunRecord
 from creditscope.runs.spec import RunSpec
 from creditscope.verdict import Measurement
@@ -20,8 +20,8 @@ from creditscope_papers.hao2026 import claims
 VALID, COLLAPSED = 1e-3, 1e-9
 
 
-def answer(ask: Callable[..., Answer], make, *studies: str) -> str:
-    return ask(archive(make, *studies)).status.value
+def answer(claim: Claim, make, *studies: str) -> str:
+    return claim.ask(archive(make, *studies)).status.value
 
 
 def only(seeds: tuple[int, ...], make):
@@ -63,7 +63,7 @@ def test_bp_passes_and_never_fires(make, status):
 
 
 def test_what_fired_on_bp_is_told():
-    told = claims.bp_is_silent(archive(bp(history=[epoch(1), epoch(2, d1=60.0), epoch(3)]), "main_audit")).because
+    told = claims.bp_is_silent.ask(archive(bp(history=[epoch(1), epoch(2, d1=60.0), epoch(3)]), "main_audit")).because
     assert "seed 42: PASS, D1 fired after epoch 2" in told
 
 
@@ -119,7 +119,7 @@ def test_dfa_lies_below_its_frozen_control(make, status):
 
 
 def test_below_the_twin_is_answered_with_the_keys_of_both_runs():
-    found = claims.dfa_below_frozen(archive(dfa(), "main_audit"))
+    found = claims.dfa_below_frozen.ask(archive(dfa(), "main_audit"))
     assert len(found.keys) == 12
     assert "index = input, seed 42: -5.0 points (-6.3 to -3.7)" in found.because
 
@@ -335,7 +335,7 @@ def test_the_bound_is_that_of_a_mean_of_as_many_draws_as_are_made():
     from creditscope.probes.nulls import DRAWS
 
     assert claims.DRAWS == DRAWS
-    told = claims.fresh_feedback_is_chance(archive(fresh(0.002, 0.02), "fresh_feedback")).because
+    told = claims.fresh_feedback_is_chance.ask(archive(fresh(0.002, 0.02), "fresh_feedback")).because
     assert "seed 42: mean +0.0020, t(19, 0.975) · s/√20 = 0.0094" in told
 
 
@@ -369,4 +369,4 @@ WITHOUT_AUDIT = {
 def test_records_without_an_audit_break_no_claim(claim):
     """Accuracies and histories are there, and nothing else: what they settle is settled."""
     found = claim.ask(archive(lambda spec: run(spec, values=None), claim.experiment))
-    assert found.status == WITHOUT_AUDIT.get(claim.ask, "undecided")
+    assert found.status == WITHOUT_AUDIT.get(claim, "undecided")

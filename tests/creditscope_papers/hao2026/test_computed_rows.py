@@ -339,7 +339,7 @@ def test_a_stream_that_is_not_finite_is_read_all_the_same():
     [(0.0, "dfa"), (1e-4, "dfa, penalty 0.0001"), (1e-3, "dfa, penalty 0.001"), (1e-1, "dfa, penalty 0.1")],
 )
 def test_a_penalty_is_written_out(strength, name):
-    assert penalised("dfa", strength) == name
+    assert penalised("dfa", strength, ()).row == name
 
 
 def test_dfa_stands_in_the_main_audit_with_both_indices():

@@ -66,11 +66,11 @@ def test_normalising_each_sample_drives_the_stream_ten_times_further(make, statu
 
 def test_the_stream_is_driven_further_only_if_every_seed_says_so():
     whole = archive(sized(1e8, 1e6, 1e6), "credit_normalisation", budget="paper")
-    assert findings.normalisation_drives(whole).status == "holds"
+    assert findings.normalisation_drives.ask(whole).status == "holds"
     for present in ((42,), (42, 456)):
         made = archive(only(present, sized(1e8, 1e6, 1e6)), "credit_normalisation", budget="paper")
-        assert findings.normalisation_drives(made).status == "undecided"
-    assert "2 runs missing" in findings.normalisation_drives(made).because
+        assert findings.normalisation_drives.ask(made).status == "undecided"
+    assert "2 runs missing" in findings.normalisation_drives.ask(made).because
 
 
 @pytest.mark.parametrize("how", ["sample", "batch", "none"])
@@ -82,13 +82,13 @@ def test_one_norm_that_is_not_finite_leaves_open_how_far_the_stream_is_driven(ho
         return sized(unknown, unknown, unknown)(spec) if is_it else sized(1e8, 1e6, 1e6)(spec)
 
     made = archive(make, "credit_normalisation", budget="paper")
-    assert findings.normalisation_drives(made).status == "undecided"
+    assert findings.normalisation_drives.ask(made).status == "undecided"
 
 
 def test_under_the_paper_budget_every_seed_is_wanted():
     made = archive(only((42,), normalised()), "credit_normalisation", budget="paper")
-    assert findings.normalisation_explodes(made).status == "undecided"
-    assert "6 of 18" in findings.normalisation_explodes(made).because
+    assert findings.normalisation_explodes.ask(made).status == "undecided"
+    assert "6 of 18" in findings.normalisation_explodes.ask(made).because
 
 
 def indexed(inputs=-0.05, outputs=0.9, gammas=LAYER_0):

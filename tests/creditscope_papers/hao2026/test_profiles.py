@@ -59,7 +59,7 @@ def test_one_layer_carries_where_d5_fires(gamma, left, one, zero):
     assert (carried_by_one(made), carried_by_layer_zero(made)) == (one, zero)
     assert (
         aggregation_text(made)
-        == f"D5 {made.report.findings['D5'].status}, R = {left:.2f} without layer {best_layer(made)}"
+        == f"D5 {made.report.findings['D5'].status}, R = {left:.2f} without layer {best_layer(made)}, after 2 epochs"
     )
 
 

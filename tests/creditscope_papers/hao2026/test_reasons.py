@@ -6,17 +6,18 @@ import math
 
 import pytest
 from tests.creditscope_papers.hao2026.made import archive
-from tests.papers.made import figure, row, table
+from tests.papers.made import row, table
 
+from creditscope.papers.published import IMAGES
 from creditscope.papers.reasons import likeliest_reason
 from creditscope.papers.tables import comparison_table
 from creditscope_papers.hao2026 import PAPER
-from creditscope_papers.hao2026.reasons import REASONS
+from creditscope_papers.hao2026.experiments import LARGER
 
 TABLES = [comparison_table(archive(budget=budget), name) for budget in PAPER.budgets for name in PAPER.names]
 
 
-@pytest.mark.parametrize("reason", REASONS, ids=lambda reason: reason.text[:60])
+@pytest.mark.parametrize("reason", PAPER.reasons, ids=lambda reason: reason.text[:60])
 def test_every_name_in_a_reason_is_that_of_a_published_row(reason):
     published = [
         (one.experiment, line.row, line.quantity)
@@ -41,26 +42,24 @@ def reason(experiment: str, budget: str = "laptop", **fields) -> str:
     return likeliest_reason(PAPER, table(experiment=experiment, budget=budget), row(**fields))
 
 
-@pytest.mark.parametrize(
-    ("images", "decades", "given"),
-    [
-        (128, math.log10(8), True),
-        (128, math.log10(11), True),
-        (128, math.log10(13), False),
-        (128, -math.log10(8), False),
-        (1024, -math.log10(8), False),
-        (1024, math.log10(8), False),
-    ],
-)
-def test_a_gradient_that_is_off_by_the_ratio_of_two_batch_sizes_may_be_of_the_other(images, decades, given):
-    published = figure(mean=1e-6, images=images)
-    text = reason("wide", row="x", quantity="g_L", kind="scale", difference=decades, published=published)
+@pytest.mark.parametrize(("times", "given"), [(8, True), (11, True), (13, False), (1 / 8, False)])
+def test_a_gradient_that_is_off_by_the_ratio_of_two_batch_sizes_may_be_of_the_other(times, given):
+    text = reason("wide", row="x", quantity="g_L", kind="scale", difference=math.log10(times))
     expected = "Ours is about 8 times too large: the published figure may have been measured at N = 1,024."
     assert text == (expected if given else "Not known.")
 
 
+def test_only_a_figure_at_our_own_batch_may_be_of_the_other():
+    at_larger = [
+        line.quantity for one in TABLES for line in one.rows if line.published and line.published.images == LARGER
+    ]
+    assert at_larger
+    assert not set(at_larger) & {name for one in PAPER.reasons if one.times_too_large for name in one.quantities}
+    assert {one.times_too_large for one in PAPER.reasons} == {None, LARGER / IMAGES}
+
+
 def test_only_gradients_are_means_over_a_batch():
-    text = reason("wide", row="x", quantity="h_L", kind="scale", difference=math.log10(8), published=figure(mean=1.0))
+    text = reason("wide", row="x", quantity="h_L", kind="scale", difference=math.log10(8))
     assert text == "Not known."
 
 
