@@ -246,8 +246,7 @@ def test_a_diagnostic_that_is_undefined_leaves_the_count_open():
 
 def test_the_chart_counts_seeds_and_leaves_out_those_without_an_answer():
     found = {
-        (one.label, one.strategy): (one.walked_back, one.runs)
-        for one in decisions(archive(judged(), "decision_utility"))
+        (one.label, one.strategy): (one.rejected, one.runs) for one in decisions(archive(judged(), "decision_utility"))
     }
     assert found["dfa", "+ D1"] == (3, 3)
     assert found["bp", "all"] == (0, 3)
