@@ -321,7 +321,7 @@ def test_a_monitor_and_a_report_show_themselves_in_a_notebook() -> None:
     assert "0 epochs" in shown(monitor._repr_html_())
     monitor.step(0)
     words = shown(monitor._repr_html_())
-    assert {"Monitor of ResidualMLP", "1 epochs", "D1", "D2"} <= set(words)
+    assert {"Monitor of ResidualMLP", "1 epoch", "D1", "D2"} <= set(words)
     assert "#b42318" in monitor._repr_html_()
     report = audit(network(), batches(2, 64), name="<b>mine</b>")
     words = shown(report._repr_html_())

@@ -143,7 +143,7 @@ def test_the_pages_of_a_study_share_one_chart_library_and_link_to_every_run(tmp_
         "published", "Against the published figures", "", ("method", "ours"), ((Cell("dfa"), Cell("1", 1.0)),)
     )
     shown = joined({record.key: record for record in records}, rows)
-    index = write_study(tmp_path, shown, title="A study", rows=rows, sheets=[sheet])
+    index = write_study(tmp_path, shown, title="A study", rows=rows, tables=[sheet])
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["a1.html", "a2.html", "b1.html"]
     assert sorted(path.name for path in (tmp_path / "assets").iterdir()) == ["charts.js", "page.css", "page.js"]
     found = Elements(index.read_text(encoding="utf-8"))

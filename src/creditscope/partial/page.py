@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from creditscope.partial.readings import Coverage, Reading
 from creditscope.protocols import PROTOCOLS
-from creditscope.report.numbers import accuracy, distance, interval, limit, value
-from creditscope.report.text import NARROWEST, OUTCOME_STYLES, STYLES, Paint
+from creditscope.report.layout import (
+    NARROWEST,
+    Flag,
+    Paint,
+    flag_section,
+    joined,
+    listed,
+    painter,
+    title_line,
+    verdict_section,
+    wrapped,
+)
+from creditscope.report.numbers import accuracy, count, distance, interval, limit, value
 from creditscope.verdict import Status
 
 if TYPE_CHECKING:
@@ -23,46 +33,44 @@ KEPT_NAME, SHORTEST_NAME = 24, 8  # letters of a log's name; the fewer only wher
 
 def page(audit: PartialAudit, width: int = 80, colour: bool = False) -> str:
     """The whole audit as text of at most `width` columns; `colour` adds ANSI styles, nothing else."""
-    width = max(width, NARROWEST)
-    paint: Paint = _ansi if colour else lambda text, style: text
-    sections = (
-        _header(audit, width, paint),
-        _seeds(audit.seeds, width, paint) if len(audit.seeds) > 1 else "",
-        "\n".join(line for code in audit.readings for line in _diagnostic(audit, code, width, paint)),
-        _verdict(audit, width, paint),
-        _needed(audit, width, paint),
-        "\n".join([paint("How to read it", "bold"), *(_listed("-", text, width) for text in _reminders(audit))]),
+    width, paint = max(width, NARROWEST), painter(colour)
+    needed = [(code, reading.needed) for code, reading in audit.readings.items() if reading.needed]
+    return joined(
+        (
+            _header(audit, width, paint),
+            _seeds(audit.seeds, width, paint) if len(audit.seeds) > 1 else "",
+            flag_section([_flag(audit, code) for code in audit.readings], width, paint),
+            _verdict(audit, width, paint),
+            listed("What would close the rest", needed, width, paint),
+            listed("How to read it", [("-", text) for text in _reminders(audit)], width, paint),
+        )
     )
-    return "\n\n".join(section for section in sections if section)
 
 
 def _header(audit: PartialAudit, width: int, paint: Paint) -> str:
-    verdict = audit.verdict.text if len(audit.verdict.text) <= width // 2 else audit.verdict.outcome.upper()
     several = len(audit.seeds) > 1
     title = f"Partial audit of {f'{len(audit.seeds)} logs' if several else audit.seeds[0].name}"
-    title = textwrap.shorten(title, width - len(verdict) - 4, placeholder="...")
-    rule = "─" * (width - len(title) - len(verdict) - 2)
-    lines = [f"{paint(title, 'bold')} {paint(rule, 'dim')} {paint(verdict, OUTCOME_STYLES[audit.verdict.outcome])}"]
     rows = sorted({seed.rows for seed in audit.seeds})
     baselines = [seed.baseline for seed in audit.seeds if seed.baseline is not None]
     if len(set(baselines)) == 1:
         baselines = baselines[:1]
     facts = (
-        f"{_range(rows)} row{'' if rows == [1] else 's'}{' a log' if several else ''}, "
-        f"{_known(audit.blocks, 'block')}, gradients of batches of {audit.batch_size or 'unknown size'}",
+        f"{_range(rows)} row{'' if rows == [1] else 's'}{' per log' if several else ''}, "
+        f"{_blocks(audit.blocks)}, gradients of batches of {audit.batch_size or 'unknown size'}",
         f"protocol {audit.protocol}, creditscope {audit.creditscope}",
         f"accuracy {accuracy(tuple(seed.accuracy for seed in audit.seeds))}, frozen baseline "
         f"{accuracy(tuple(baselines)) if baselines else 'not given'}",
     )
-    return "\n".join([*lines, *(line for fact in facts for line in _wrapped(fact, width))])
+    lines = [line for fact in facts for line in wrapped(fact, width)]
+    return "\n".join([title_line(title, audit.verdict, width, paint), *lines])
 
 
 def _range(numbers: Sequence[int]) -> str:
     return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
 
 
-def _known(count: int | None, word: str) -> str:
-    return f"unknown number of {word}s" if count is None else f"{count} {word}{'' if count == 1 else 's'}"
+def _blocks(blocks: int | None) -> str:
+    return "unknown number of blocks" if blocks is None else count(blocks, "block")
 
 
 # --- the table of seeds ---
@@ -155,28 +163,21 @@ def _number(reading: Reading) -> str:
 # --- diagnostics, verdict, and what is left ---
 
 
-def _diagnostic(audit: PartialAudit, code: str, width: int, paint: Paint) -> Iterator[str]:
-    """One line: state, number, limit; below it what the number rests on."""
-    readings = audit.readings
-    title = max(len(reading.finding.title) for reading in readings.values())
-    state = max(len(_state(reading)) for reading in readings.values())
-    size = max(len(_number(reading)) for reading in readings.values())
-    reading = readings[code]
-    line = "  ".join(
-        (
-            paint(code, "bold"),
-            reading.finding.title.ljust(title),
-            paint(_state(reading).ljust(state), _style(reading)),
-            _number(reading).rjust(size),
-            f"fires {limit(reading.finding.limit)}",
-        )
-    )
-    yield line
-    ahead = distance(reading.finding) if reading.state is Coverage.EXACT else ""
+def _flag(audit: PartialAudit, code: str) -> Flag:
+    """State, number and limit, with what the number rests on."""
+    reading = audit.readings[code]
+    finding = reading.finding
     advisory = "" if code in PROTOCOLS[audit.protocol].codes else "advisory"
-    notes = (ahead, interval(reading.finding), reading.finding.note, _first(audit.seeds, code), advisory)
-    for note in _wrapped("; ".join(note for note in notes if note), width - 4):
-        yield f"    {paint(note, 'dim')}"
+    return Flag(
+        code=code,
+        title=finding.title,
+        status=_state(reading),
+        style=_style(reading),
+        value=_number(reading),
+        limit=limit(finding.limit),
+        distance=distance(finding) if reading.state is Coverage.EXACT else "",
+        notes=(interval(finding), finding.note, _first(audit.seeds, code), advisory),
+    )
 
 
 def _first(seeds: Sequence[SeedAudit], code: str) -> str:
@@ -186,27 +187,14 @@ def _first(seeds: Sequence[SeedAudit], code: str) -> str:
 
 
 def _verdict(audit: PartialAudit, width: int, paint: Paint) -> str:
-    found = audit.verdict
+    verdict = audit.verdict
     over = f" over {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
-    lines = [paint(f"Verdict{over}: {found.text}", OUTCOME_STYLES[found.outcome])]
-    if found.outcome == "fail":
-        lines += [f"  {line}" for line in _wrapped(found.why, width - 2)]
-    if found.open:
-        lines += [f"  {line}" for line in _wrapped(f"Still open: {', '.join(found.open)}.", width - 2)]
-    if found.ruled_out:
-        lines += [f"  {line}" for line in _wrapped(f"Ruled out: {', '.join(found.ruled_out)}.", width - 2)]
-    for warning in found.warnings:
-        lines += [paint(f"  {line}", "yellow") for line in _wrapped(f"Warning: {warning}", width - 2)]
-    return "\n".join(lines)
-
-
-def _needed(audit: PartialAudit, width: int, paint: Paint) -> str:
-    items = [(code, reading.needed) for code, reading in audit.readings.items() if reading.needed]
-    if not items:
-        return ""
-    return "\n".join(
-        [paint("What would close the rest", "bold"), *(_listed(code, text, width) for code, text in items)]
+    paragraphs = (
+        verdict.why if verdict.outcome == "fail" else "",
+        f"Still open: {', '.join(verdict.open)}." if verdict.open else "",
+        f"Ruled out: {', '.join(verdict.ruled_out)}." if verdict.ruled_out else "",
     )
+    return verdict_section(f"Verdict{over}", verdict, paragraphs, width, paint)
 
 
 def _reminders(audit: PartialAudit) -> Iterator[str]:
@@ -220,16 +208,3 @@ def _reminders(audit: PartialAudit) -> Iterator[str]:
             "Gradients are read as medians over samples of ‖g‖ under the batch-mean loss: times the batch size they "
             "are each sample's own, over 128 they are on the scale of D2's limit."
         )
-
-
-def _listed(mark: str, text: str, width: int) -> str:
-    lead = f"  {mark} "
-    return textwrap.fill(text, width, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, break_on_hyphens=False)
-
-
-def _ansi(text: str, style: str) -> str:
-    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if style and text.strip() else text

@@ -1,4 +1,4 @@
-"""What was claimed, and what does the audit make of it?  One line."""
+"""The claim card: what is usually claimed against what the audit says, in one line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ClaimCard:
 
 
 def claim_card(report: Report) -> ClaimCard:
-    """What is usually reported, accuracy and average Γ, against the verdict and the numbers behind it."""
+    """Accuracy and average Γ, as usually reported, against the verdict and the numbers behind it."""
     parts = [f"accuracy {accuracy(report.accuracy)}" if report.accuracy else "no accuracy"]
     usual = report.measures.get("gamma_clamped_mean")
     if usual is not None:
@@ -34,17 +34,17 @@ def claim_card(report: Report) -> ClaimCard:
 
 
 def _reasons(report: Report) -> list[str]:
-    """The diagnostics behind a failure; without one, what keeps the verdict open, or the worth of depth."""
+    """The diagnostics behind a failure or an open verdict; for a pass, the benefit of depth."""
     if report.verdict.outcome == "fail":
-        return [_fired(finding) for finding in shown_by(report)]
-    found = [report.findings[code] for code in judged(report) if code in report.findings]
+        return [_fired(finding) for finding in _behind(report)]
     if report.verdict.outcome == "inconclusive":
-        return [f"{finding.code} {finding.status}" for finding in found if _is_open(finding)]
+        deciding = [report.findings[code] for code in judged(report) if code in report.findings]
+        return [f"{finding.code} {finding.status}" for finding in deciding if _is_open(finding)]
     depth = report.findings.get("D3")
     return [_depth(depth)] if depth is not None and depth.status is Status.PASS else []
 
 
-def shown_by(report: Report) -> list[Finding]:
+def _behind(report: Report) -> list[Finding]:
     """The findings that make up the failure modes of the verdict."""
     modes = PROTOCOLS[report.protocol].modes if report.protocol in PROTOCOLS else ()
     codes = {code for mode in modes if mode.name in report.verdict.shown for code in mode.requires}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from creditscope.records.report import Report
 from creditscope.report.claim_card import claim_card
@@ -23,11 +23,11 @@ def escaped(text: str) -> str:
     return " ".join(SPECIAL.sub(r"\\\1", text).split())
 
 
-def document(shown: AuditView) -> str:
-    """An audit, with what its run knows besides."""
-    report = shown.report
-    filled = form(shown)
-    parts = [f"## {escaped(shown.title)}"]
+def document(view: AuditView) -> str:
+    """An audit and the facts of its run."""
+    report = view.report
+    filled = form(view)
+    parts = [f"## {escaped(view.title)}"]
     if report is not None:
         parts += [
             card(report),
@@ -48,11 +48,9 @@ def document(shown: AuditView) -> str:
 
 def card(report: Report) -> str:
     """The claim card: one line."""
-    said = claim_card(report)
-    mark = MARKS[report.verdict.outcome]
-    return (
-        f"> {mark} **{escaped(said.name)}** · claimed: {escaped(said.claimed)} · audited: **{escaped(said.audited)}**"
-    )
+    claim = claim_card(report)
+    name, claimed, audited = (escaped(text) for text in (claim.name, claim.claimed, claim.audited))
+    return f"> {MARKS[report.verdict.outcome]} **{name}** · claimed: {claimed} · audited: **{audited}**"
 
 
 FINDINGS = ("", "diagnostic", "status", "value", "fires", "margin", "")
@@ -65,14 +63,14 @@ def _finding(finding: Finding, report: Report) -> tuple[str, ...]:
     return (finding.code, escaped(finding.title), status, *(escaped(text) for text in plain))
 
 
-def _layers(report: Report) -> Iterable[str]:
-    found = columns(report)
-    if not found:
-        return []
-    heads = ("layer", *(escaped(column.heading) for column in found))
-    body = [(str(layer), *(_cell(column, layer) for column in found)) for layer in range(report.subject.depth + 1)]
-    grey = ["_Struck out: not interpretable, the reference has collapsed._"] if any(c.gated for c in found) else []
-    return [table(heads, body), *grey]
+def _layers(report: Report) -> Iterator[str]:
+    layered = columns(report)
+    if layered:
+        heads = ("layer", *(escaped(column.heading) for column in layered))
+        layers = range(report.subject.depth + 1)
+        yield table(heads, [(str(layer), *(_cell(column, layer) for column in layered)) for layer in layers])
+    if any(column.gated for column in layered):
+        yield "_Struck out: not interpretable, because the reference has collapsed._"
 
 
 def _cell(column: Column, layer: int) -> str:

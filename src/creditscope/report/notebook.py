@@ -1,4 +1,4 @@
-"""How does a report or a monitor show itself in a notebook?  A small table, escaped, without scripts."""
+"""A report or a monitor in a notebook: a small table, escaped, without scripts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from creditscope.records.report import Report
-from creditscope.report.numbers import limit, value
+from creditscope.report.numbers import count, limit, value
 from creditscope.verdict import Finding, Status
 
 TONES = {"pass": "#1a7f37", "fail": "#b42318", "inconclusive": "#8a6d00"}
@@ -40,13 +40,13 @@ def history(title: str, rows: Sequence[tuple[int, float | None, Mapping[str, Fin
         )
         for epoch, accuracy, findings in rows
     ]
-    said = "stop: a failure mode is shown" if stop else f"{len(rows)} epochs"
+    summary = "stop: a failure mode is shown" if stop else count(len(rows), "epoch")
     tone = TONES["fail" if stop else "pass"]
-    return f"<div>{_heading(title, said, tone)}{_table(('epoch', 'accuracy', *codes), lines, escaped=2)}</div>"
+    return f"<div>{_heading(title, summary, tone)}{_table(('epoch', 'accuracy', *codes), lines, escaped=2)}</div>"
 
 
-def _heading(title: str, said: str, tone: str) -> str:
-    return f"<p><b>{escape(title)}</b> &nbsp; {_coloured(said, tone)}</p>"
+def _heading(title: str, summary: str, tone: str) -> str:
+    return f"<p><b>{escape(title)}</b> &nbsp; {_coloured(summary, tone)}</p>"
 
 
 def _status(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""How is a number written, so that a reader sees its size at once and nothing that is not a number looks like one?"""
+"""Numbers, limits, intervals and accuracies as text."""
 
 from __future__ import annotations
 
@@ -46,8 +46,19 @@ def distance(finding: Finding) -> str:
     margin = finding.margin
     if margin is None or not math.isfinite(margin) or finding.limit.at == 0:
         return ""
-    unit = "" if finding.limit.unit == "absolute" else f" {finding.limit.unit}"
-    return f"{number(abs(margin))}{unit} {'past it' if margin < 0 else 'to spare'}"
+    unit = finding.limit.unit
+    size = times(abs(margin)) if unit == "decades" else number(abs(margin)) + UNITS[unit]
+    safe = {"above": "below", "below": "above"}[finding.limit.fires]
+    return f"{size} {'beyond' if margin < 0 else safe} the limit"
+
+
+def times(decades: float) -> str:
+    """A ratio of so many decades as a factor of two digits: 1.2x, 37x, 4,500x, 2.0e7x."""
+    if decades >= 5:
+        whole = math.floor(decades)
+        return f"{10 ** (decades - whole):.1f}e{whole}x"
+    ratio = 10**decades
+    return f"{ratio:.1f}x" if ratio < 9.95 else f"{float(f'{ratio:.2g}'):,.0f}x"
 
 
 def interval(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""What follows from a report for its reader?  Only sentences that its own numbers support."""
+"""What a report means for its reader: remedies, open questions, and what a PASS does not say."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from creditscope.protocols import PROTOCOLS
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.records.report import Report
+from creditscope.report.layout import Item
 from creditscope.verdict import Finding, Reason, Status
-
-Item = tuple[str, str]  # a mark and its sentence
 
 
 def judged(report: Report) -> tuple[str, ...]:
@@ -18,7 +17,7 @@ def judged(report: Report) -> tuple[str, ...]:
 
 
 def asked(report: Report) -> list[Finding]:
-    """The findings of an audit; where no credit was given, without the questions about it."""
+    """The findings of an audit, without those about credit where no credit was given."""
     return [finding for finding in report.findings.values() if finding.reason is not Reason.NO_CREDIT]
 
 
@@ -35,7 +34,7 @@ def remedies(report: Report) -> list[Item]:
 
 
 def _waits(report: Report, code: str) -> bool:
-    """Whether a diagnostic is open for a reason of its own: NaN is undefined everywhere once D0 fires."""
+    """Whether a diagnostic is open for a reason of its own; once D0 fires, NaN makes the others undefined."""
     status = report.findings[code].status
     diverged = "D0" in report.findings and report.findings["D0"].status is Status.FIRES
     return status in (Status.UNDECIDED, Status.SKIPPED) or (status is Status.UNDEFINED and not diverged)
@@ -49,31 +48,31 @@ def left_open(report: Report) -> str:
 
 
 def not_meant(report: Report) -> list[Item]:
-    """What a passed audit leaves unsaid; nothing for any other outcome."""
+    """What a PASS does not say; nothing for any other outcome."""
     if report.verdict.outcome != "pass":
         return []
     ruled_out = ", ".join(report.verdict.ruled_out)
-    first = f"It is no certificate that the method works. It rules out: {ruled_out}. Nothing else was judged."
+    first = f"It does not certify that the method works. It rules out: {ruled_out}. Nothing else was judged."
     return [("-", sentence) for sentence in (first, *_unsaid(report))]
 
 
 def _unsaid(report: Report) -> Iterator[str]:
-    """The sentences that this report's own gaps call for."""
+    """One sentence for every gap of this report."""
     for code, finding in report.findings.items():
         if finding.status is Status.FIRES:
-            yield f"{code} fires all the same. {finding.does_not_mean}"
+            yield f"{code} fires nevertheless. {finding.does_not_mean}"
     depth = report.findings.get("D3")
     if depth is not None and depth.status is Status.PASS:
-        yield "The blocks do more than frozen random ones. Whether they do as much as backprop's was not measured."
+        yield "The trained blocks beat frozen random ones. How they compare with backprop's was not measured."
     if report.accuracy is not None and len(report.accuracy) == 1:
-        yield "One accuracy was given or measured: other seeds may come out differently."
+        yield "The accuracy is that of one seed; other seeds may differ."
     skipped = [finding for finding in asked(report) if finding.status is Status.SKIPPED]
     for title, numbered in (("Not measured", False), ("Shown but not judged", True)):
         names = [f"{f.code} {f.title.lower()}" for f in skipped if (f.measurement is not None) == numbered]
         if names:
             yield f"{title}: {', '.join(names)}."
     if "gamma" not in report.measures:
-        yield "No credit signal was examined: nothing is said about alignment."
+        yield "No credit signal was examined, so nothing is said about alignment."
     checked = report.provenance.guards.get("gradient", Guard(GuardStatus.OFF))
     if not checked.passed:
-        yield f"That the backward pass is the gradient was not checked ({checked})."
+        yield f"The backward pass was not checked against a finite difference ({checked})."

@@ -1,4 +1,4 @@
-"""What does a study add to its runs?  Each method over its seeds, and each run beside its frozen twin."""
+"""Runs of a study as views, each with the verdict that the study gives it beside its frozen control."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Accuracies(Protocol):
 
 
 class JudgedRun(Protocol):
-    """One run beside its frozen twin."""
+    """One run beside its frozen control."""
 
     @property
     def key(self) -> str:
@@ -29,7 +29,7 @@ class JudgedRun(Protocol):
 
     @property
     def control_accuracy(self) -> float | None:
-        """Accuracy of the frozen twin."""
+        """Accuracy of the frozen control."""
         ...
 
     @property
@@ -39,7 +39,7 @@ class JudgedRun(Protocol):
 
     @property
     def verdict(self) -> Verdict:
-        """The judgement with the twin taken into account."""
+        """The verdict, the control taken into account."""
         ...
 
 
@@ -78,21 +78,21 @@ class JudgedMethod(Protocol):
 
 
 def joined(records: Mapping[str, RunRecord], rows: Sequence[JudgedMethod]) -> list[AuditView]:
-    """The runs of a study by key, each judged with its twin; runs that no row names follow as they are."""
+    """The runs of a study by key, each judged with its control; runs that no row names follow unchanged."""
     found: list[AuditView] = []
     for row in rows:
         for seed in row.seeds:
             if seed.key in records:
                 found.append(_judged(records[seed.key], row, seed))
-    named = {shown.key for shown in found}
+    named = {view.key for view in found}
     return found + from_runs([record for key, record in records.items() if key not in named])
 
 
 def _judged(record: RunRecord, row: JudgedMethod, seed: JudgedRun) -> AuditView:
-    (shown,) = from_runs([record])
+    (view,) = from_runs([record])
     report = record.report
     if report is not None and row.verdict is not None:
         control = None if seed.control_accuracy is None else (seed.control_accuracy,)
         update = {"findings": dict(seed.findings), "verdict": seed.verdict, "control_accuracy": control}
         report = report.model_copy(update=update)
-    return AuditView(row.label, shown.title, record.key, shown.seed, report, record)
+    return AuditView(row.label, view.title, record.key, view.seed, report, record)

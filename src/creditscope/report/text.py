@@ -1,50 +1,51 @@
-"""A report as a page for the terminal: header, layers, flags, verdict, remedies, and what a PASS does not mean."""
+"""A report as a page for the terminal: header, layers, findings, verdict, remedies, and what a PASS does not mean."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from creditscope.provenance import Guard
 from creditscope.records.report import Report
 from creditscope.report.layers import Column, collapsed, columns, scale_bars
+from creditscope.report.layout import (
+    NARROWEST,
+    Flag,
+    Paint,
+    flag_section,
+    indented,
+    joined,
+    listed,
+    painter,
+    title_line,
+    verdict_section,
+    wrapped,
+)
 from creditscope.report.numbers import accuracy, count, distance, interval, limit, number, value
 from creditscope.report.reading import advisory, asked, left_open, not_meant, remedies
 from creditscope.verdict import Finding, Status
 
-Paint = Callable[[str, str], str]
-STYLES = {"bold": "1", "dim": "2", "red": "1;31", "green": "1;32", "yellow": "1;33"}
 STATUS_STYLES = {Status.PASS: "green", Status.FIRES: "red", Status.SKIPPED: "dim"}
-OUTCOME_STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 GAP = 3  # spaces between columns
-NARROWEST = 70
-BESIDE = 32  # columns that notes need to stand beside the numbers
 
 
 def page(report: Report, width: int = 80, colour: bool = False) -> str:
     """The whole report as text of at most `width` columns; `colour` adds ANSI styles, nothing else."""
-    width = max(width, NARROWEST)
-    paint: Paint = _ansi if colour else _plain
-    sections = (
-        _header(report, width, paint),
-        _layers(report, width, paint),
-        _flags(report, width, paint),
-        _also_measured(report, width, paint),
-        _verdict(report, width, paint),
-        _listed("What to do", remedies(report), width, paint),
-        _listed(f"What {report.verdict} does not mean", not_meant(report), width, paint),
+    width, paint = max(width, NARROWEST), painter(colour)
+    return joined(
+        (
+            _header(report, width, paint),
+            _layers(report, width, paint),
+            flag_section([_flag(report, finding) for finding in asked(report)], width, paint),
+            _also_measured(report, width, paint),
+            _verdict(report, width, paint),
+            listed("What to do", remedies(report), width, paint),
+            listed(f"What {report.verdict} does not mean", not_meant(report), width, paint),
+        )
     )
-    return "\n\n".join(section for section in sections if section)
 
 
 def _header(report: Report, width: int, paint: Paint) -> str:
     subject, origin = report.subject, report.provenance
-    verdict = str(report.verdict)
-    if len(verdict) > width // 2:
-        verdict = report.verdict.outcome.upper()
-    name = textwrap.shorten(subject.name, max(8, width - len(verdict) - 4), placeholder="...")
-    rule = "─" * (width - len(name) - len(verdict) - 2)
-    lines = [f"{paint(name, 'bold')} {paint(rule, 'dim')} {paint(verdict, OUTCOME_STYLES[report.verdict.outcome])}"]
     size = f", {subject.parameters:,} parameters" if subject.parameters else ""
     data = f"{count(origin.images, 'image')} in {count(origin.batches, 'batch', 'batches')}"
     facts = [
@@ -55,8 +56,8 @@ def _header(report: Report, width: int, paint: Paint) -> str:
         *_guards(origin.guards),
         *subject.notes.splitlines(),
     ]
-    lines += [line for fact in facts for line in _wrapped(fact, width)]
-    return "\n".join(lines)
+    lines = [line for fact in facts for line in wrapped(fact, width)]
+    return "\n".join([title_line(subject.name, report.verdict, width, paint), *lines])
 
 
 def _guards(guards: Mapping[str, Guard]) -> Iterator[str]:
@@ -68,7 +69,7 @@ def _guards(guards: Mapping[str, Guard]) -> Iterator[str]:
 
 
 def _layers(report: Report, width: int, paint: Paint) -> str:
-    """The table per layer, in as many panels as the width asks for."""
+    """The table per layer, in as many panels as the width requires."""
     panels = list(_panels(columns(report), width))
     if not panels:
         return ""
@@ -83,16 +84,16 @@ def _layers(report: Report, width: int, paint: Paint) -> str:
     text = "\n\n".join("\n".join(line.rstrip() for line in lines) for lines in drawn)
     notes = []
     if any(column.gated for panel in panels for column in panel):
-        notes.append("(Γ): not interpretable, the reference has collapsed")
+        notes.append("in brackets: not interpretable, the reference has collapsed")
     if any(any(column.past) for panel in panels for column in panel):
-        notes.append("!: past the limit of a diagnostic that fires")
-    return "\n".join([text, *(paint(f"  {line}", "dim") for note in notes for line in _wrapped(note, width - 2))])
+        notes.append("!: beyond the limit of a diagnostic that fires")
+    return "\n".join([text, *(paint(line, "dim") for note in notes for line in indented(note, width))])
 
 
-def _panels(found: Sequence[Column], width: int) -> Iterator[list[Column]]:
+def _panels(table: Sequence[Column], width: int) -> Iterator[list[Column]]:
     panel: list[Column] = []
     room = width - 5
-    for column in found:
+    for column in table:
         room -= GAP + _column_width(column)
         if room < 0 and panel:
             yield panel
@@ -103,7 +104,7 @@ def _panels(found: Sequence[Column], width: int) -> Iterator[list[Column]]:
 
 
 def _panel(panel: Sequence[Column], paint: Paint) -> list[str]:
-    """Heading and one line per state; every line but for its styles has the same length."""
+    """Heading and one line per state, all of the same length but for styles."""
     gap = " " * GAP
     heading = "layer" + "".join(gap + _headed(column).rjust(_column_width(column)) for column in panel)
     lines = [paint(heading.rstrip(), "bold") + heading[len(heading.rstrip()) :]]
@@ -117,9 +118,9 @@ def _panel(panel: Sequence[Column], paint: Paint) -> list[str]:
 
 
 def _cell(column: Column, layer: int) -> str:
-    """A number with room for the mark of a limit behind it."""
+    """A number, then the mark of a number beyond its limit, or a blank."""
     cell = column.cells[layer]
-    return ("" if cell is None and column.key[0] == "D" else number(cell)) + ("!" if column.past[layer] else " ")
+    return ("" if cell is None else number(cell)) + ("!" if column.past[layer] else " ")
 
 
 def _headed(column: Column) -> str:
@@ -130,40 +131,19 @@ def _column_width(column: Column) -> int:
     return max(8, len(_headed(column)), *(len(_cell(column, layer)) for layer in range(len(column.cells))))
 
 
-def _flags(report: Report, width: int, paint: Paint) -> str:
-    """One line per diagnostic: status, value, limit and the distance to it; its note beside it or below."""
-    findings = asked(report)
-    rows = list(_aligned([_row(finding) for finding in findings]))
-    used = len("  ".join(rows[0])) if rows else 0
-    narrow = used > width  # the distances then move into the notes
-    if narrow:
-        rows = [row[:-1] for row in rows]
-    indent = used + GAP if width - used - GAP >= BESIDE else 4
-    lines = []
-    for finding, (code, title, word, *numbers) in zip(findings, rows, strict=True):
-        styled = paint(word, STATUS_STYLES.get(finding.status, "yellow"))
-        line = "  ".join((paint(code, "bold"), title, styled, *numbers))
-        ahead = distance(finding) if narrow else ""
-        notes = _wrapped(_note(finding, ahead, advisory(report, finding.code)), width - indent)
-        if indent > 4 and notes:
-            line += " " * GAP + paint(notes.pop(0), "dim")
-        lines += [line.rstrip(), *(" " * indent + paint(note, "dim") for note in notes)]
-    return "\n".join(lines)
-
-
-def _row(finding: Finding) -> tuple[str, ...]:
-    fires = f"fires {limit(finding.limit)}"
-    return finding.code, finding.title, _word(finding), value(finding), fires, distance(finding)
-
-
-def _word(finding: Finding) -> str:
-    return "FIRES" if finding.status is Status.FIRES else str(finding.status)
-
-
-def _note(finding: Finding, ahead: str, is_advisory: bool) -> str:
+def _flag(report: Report, finding: Finding) -> Flag:
     own = f"limit {finding.limit.origin}" if finding.limit.calibrated is not None else ""
-    parts = (ahead, interval(finding), finding.note, own, "advisory" if is_advisory else "")
-    return "; ".join(part for part in parts if part)
+    notes = (interval(finding), finding.note, own, "advisory" if advisory(report, finding.code) else "")
+    return Flag(
+        code=finding.code,
+        title=finding.title,
+        status="FIRES" if finding.status is Status.FIRES else str(finding.status),
+        style=STATUS_STYLES.get(finding.status, "yellow"),
+        value=value(finding),
+        limit=limit(finding.limit),
+        distance=distance(finding),
+        notes=notes,
+    )
 
 
 def _also_measured(report: Report, width: int, paint: Paint) -> str:
@@ -172,55 +152,13 @@ def _also_measured(report: Report, width: int, paint: Paint) -> str:
         part
         for key, measure in report.measures.items()
         if not measure.per_layer and not (key == "gain" and "D2" in report.findings)
-        for part in _wrapped(f"{key.replace('_', ' ')} {number(measure.value)}  {measure.note}".rstrip(), width - 2)
+        for part in indented(f"{key.replace('_', ' ')} {number(measure.value)}  {measure.note}".rstrip(), width)
     ]
-    return "\n".join([paint("Also measured", "bold"), *(f"  {line}" for line in lines)]) if lines else ""
+    return "\n".join([paint("Also measured", "bold"), *lines]) if lines else ""
 
 
 def _verdict(report: Report, width: int, paint: Paint) -> str:
-    style = OUTCOME_STYLES[report.verdict.outcome]
-    lines = [paint(line, style) for line in _wrapped(f"Verdict: {report.verdict}", width)]
-    lines += [f"  {line}" for line in _wrapped(report.verdict.why, width - 2)]
-    open_modes = left_open(report)
-    if open_modes:
-        lines += [f"  {line}" for line in _wrapped(open_modes, width - 2)]
-    for warning in report.verdict.warnings:
-        lines += [paint(f"  {line}", "yellow") for line in _wrapped(f"Warning: {warning}", width - 2)]
+    section = verdict_section("Verdict", report.verdict, (report.verdict.why, left_open(report)), width, paint)
     if collapsed(report) and "gamma" in report.measures:
-        lines.append(f"  {paint('Γ is not interpretable: the reference has collapsed.', 'yellow')}")
-    return "\n".join(lines)
-
-
-def _listed(title: str, items: Sequence[tuple[str, str]], width: int, paint: Paint) -> str:
-    """Marked paragraphs under a heading; nothing at all without items."""
-    if not items:
-        return ""
-    indent = 3 + max(len(mark) for mark, _ in items)
-    lines = [paint(line, "bold") for line in _wrapped(title, width)]
-    for mark, text in items:
-        first, *rest = _wrapped(text, width - indent) or [""]
-        lines.append(f"  {paint(mark.ljust(indent - 3), 'bold')} {first}")
-        lines += [" " * indent + line for line in rest]
-    return "\n".join(lines)
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[list[str]]:
-    """Cells padded to their column's width; the fourth, the value, to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield [
-            cell.rjust(size) if index == 3 else cell.ljust(size)
-            for index, (cell, size) in enumerate(zip(row, widths, strict=True))
-        ]
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, break_on_hyphens=False)
-
-
-def _plain(text: str, style: str) -> str:
-    return text
-
-
-def _ansi(text: str, style: str) -> str:
-    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if style and text.strip() else text
+        section += f"\n  {paint('Γ is not interpretable: the reference has collapsed.', 'yellow')}"
+    return section

@@ -1,4 +1,4 @@
-"""What is there to show?  Audits and runs, read from files, each with a label for people and the key of its run."""
+"""AuditView: an audit, a run or both, with a label, read from files."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class AuditView:
 
     @property
     def is_control(self) -> bool:
-        """Whether the run is there to be compared with: frozen, shallow or partly trained."""
+        """Whether the run is a control: frozen, shallow or partly trained."""
         return self.run is not None and self.run.spec.get("control", "none") != "none"
 
     @property
     def verdict(self) -> str:
-        """The judgement in words; a run that was never audited says so."""
+        """The verdict as text; "not audited" for a run without an audit."""
         return str(self.report.verdict) if self.report is not None else "not audited"
 
 
 def from_report(report: Report) -> AuditView:
-    """An audit that stands alone."""
+    """An audit without the record of a run."""
     seeds = report.provenance.seeds
     return AuditView(
         report.subject.name, report.subject.name, seed=seeds[0] if len(seeds) == 1 else None, report=report

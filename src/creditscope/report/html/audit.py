@@ -9,7 +9,7 @@ from creditscope.report.charts.theme import PAGE
 from creditscope.report.claim_card import claim_card
 from creditscope.report.form.reporting_form import form
 from creditscope.report.html.page import Place, download, render
-from creditscope.report.html.tables import OUTCOMES, facts, finding_views, layer_sheet, measure_sheet
+from creditscope.report.html.tables import OUTCOMES, facts, finding_views, layer_table, measure_table
 from creditscope.report.latex.document import document as latex_document
 from creditscope.report.layers import collapsed
 from creditscope.report.markdown import document as markdown_document
@@ -19,25 +19,25 @@ from creditscope.report.views import AuditView
 ALONE = Place()
 
 
-def page(shown: AuditView, place: Place = ALONE) -> str:
+def page(view: AuditView, place: Place = ALONE) -> str:
     """The page of an audit, a run, or both."""
-    report = shown.report
-    inputs = ChartInputs([shown])
-    record = report if shown.run is None else shown.run.model_copy(update={"report": report})
+    report = view.report
+    inputs = ChartInputs([view])
+    record = report if view.run is None else view.run.model_copy(update={"report": report})
     audited = {} if report is None else _audited(report)
     return render(
         "audit.html",
         place,
-        shown=shown,
+        view=view,
         report=report,
         figures=figures(inputs, PAGE),
         names=inputs.names,
-        facts=list(facts(shown)),
-        form=form(shown),
-        latex=latex_document(shown),
-        markdown=markdown_document(shown),
+        facts=list(facts(view)),
+        form=form(view),
+        latex=latex_document(view),
+        markdown=markdown_document(view),
         download=download(record.to_json()) if record is not None else "",
-        file=f"{shown.key or 'report'}.json",
+        file=f"{view.key or 'report'}.json",
         **audited,
     )
 
@@ -54,6 +54,6 @@ def _audited(report: Report) -> dict[str, object]:
         "unsaid": not_meant(report),
         "left_open": left_open(report),
         "gated": collapsed(report) and "gamma" in report.measures,
-        "layers": layer_sheet(report),
-        "measures": measure_sheet(report),
+        "layers": layer_table(report),
+        "measures": measure_table(report),
     }

@@ -1,6 +1,6 @@
-"""What is every page made of?  Templates with escaping on, one style sheet, one script, and the chart library.
+"""Common parts of all pages: templates with escaping on, one style sheet, one script, and the chart library.
 
-A page asks the network for nothing, and its own policy forbids it to. One audit carries the chart library inside; the
+A page makes no request, and its content policy forbids any. The page of one audit contains the chart library; the
 pages of a study share one copy in their folder.
 """
 
@@ -24,7 +24,7 @@ LIBRARY, STYLE, SCRIPT = "charts.js", "page.css", "page.js"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page finds what it shares with others; without a folder it carries everything itself."""
+    """Where a page finds the files that it shares with others; without a folder it contains everything."""
 
     assets: str | None = None
     home: str = ""

@@ -13,7 +13,7 @@ from creditscope.report.charts.margins import Decision
 from creditscope.report.charts.theme import PAGE
 from creditscope.report.html.audit import page as audit_page
 from creditscope.report.html.page import LIBRARY, SCRIPT, STYLE, Place, library, render, script, style
-from creditscope.report.html.study_tables import method_sheet, run_sheet
+from creditscope.report.html.study_tables import method_table, run_table
 from creditscope.report.html.tables import OUTCOMES, PageTable
 from creditscope.report.reading import judged
 from creditscope.report.study_views import JudgedMethod
@@ -30,25 +30,25 @@ def write_study(
     *,
     title: str,
     rows: Sequence[JudgedMethod] = (),
-    sheets: Sequence[PageTable] = (),
+    tables: Sequence[PageTable] = (),
     decisions: Sequence[Decision] = (),
 ) -> Path:
-    """Write the pages of a study into a folder; the path of the one to open.
+    """Write the pages of a study into a folder; return the path of the one to open.
 
     rows        every method over its seeds, as the study has judged it
-    sheets      tables of the study's own, shown as they are
-    decisions   which way of reporting walks back which method
+    tables      further tables, set as they are
+    decisions   which way of reporting rejects which method
     """
     for name, text in ((LIBRARY, library()), (STYLE, style()), (SCRIPT, script())):
         write_text(folder / "assets" / name, text)
-    links = [f"runs/{_file(shown, index)}" for index, shown in enumerate(views)]
-    for shown, link in zip(views, links, strict=True):
-        write_text(folder / link, audit_page(shown, Place("../assets", f"../{INDEX}")))
-    by_key = {shown.key: link for shown, link in zip(views, links, strict=True)}
-    tables = [run_sheet(views, links), *sheets]
+    links = [f"runs/{_file(view, index)}" for index, view in enumerate(views)]
+    for view, link in zip(views, links, strict=True):
+        write_text(folder / link, audit_page(view, Place("../assets", f"../{INDEX}")))
+    by_key = {view.key: link for view, link in zip(views, links, strict=True)}
+    tables = [run_table(views, links), *tables]
     if rows:
-        protocols = [shown.report for shown in views if shown.report is not None]
-        tables = [method_sheet(rows, by_key, judged(protocols[0]) if protocols else ()), *tables]
+        protocols = [view.report for view in views if view.report is not None]
+        tables = [method_table(rows, by_key, judged(protocols[0]) if protocols else ()), *tables]
     inputs = ChartInputs(views, _margins(rows), decisions)
     page = render(
         "study.html",
@@ -63,9 +63,9 @@ def write_study(
     return write_text(folder / INDEX, page)
 
 
-def _file(shown: AuditView, index: int) -> str:
-    """A file name of the key; a key that is no plain word is not trusted with a path."""
-    return f"{shown.key if shown.key.isalnum() else f'report-{index + 1}'}.html"
+def _file(view: AuditView, index: int) -> str:
+    """A file name from the key; a key that is not alphanumeric is not used as a path."""
+    return f"{view.key if view.key.isalnum() else f'report-{index + 1}'}.html"
 
 
 def _margins(rows: Sequence[JudgedMethod]) -> Mapping[str, Measurement]:
@@ -76,8 +76,8 @@ def _margins(rows: Sequence[JudgedMethod]) -> Mapping[str, Measurement]:
 
 def _tally(views: Sequence[AuditView]) -> list[tuple[str, str, str, int]]:
     """How many runs have which outcome, with its mark and tone."""
-    trained = [shown for shown in views if not shown.is_control]
-    counts: Counter[str] = Counter(shown.report.verdict.outcome for shown in trained if shown.report is not None)
+    trained = [view for view in views if not view.is_control]
+    counts: Counter[str] = Counter(view.report.verdict.outcome for view in trained if view.report is not None)
     told = [(*OUTCOMES[outcome], outcome, counts[outcome]) for outcome in ORDER if counts[outcome]]
     rest = (("–", "not audited", len(trained) - counts.total()), ("·", "controls", len(views) - len(trained)))
     return told + [(mark, "grey", word, count) for mark, word, count in rest if count]

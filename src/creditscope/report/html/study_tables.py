@@ -1,4 +1,4 @@
-"""Which tables does a study's page have?  One line per method over its seeds, and one line per run."""
+"""Tables of the page of a study: one line per method over its seeds, and one line per run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from creditscope.verdict import Finding, Verdict
 NOTHING = Cell(ABSENT)
 
 
-def method_sheet(rows: Sequence[JudgedMethod], links: Mapping[str, str], judged: Sequence[str]) -> PageTable:
+def method_table(rows: Sequence[JudgedMethod], links: Mapping[str, str], judged: Sequence[str]) -> PageTable:
     """One line per method: the verdict over all seeds, accuracies, and every number.
 
-    judged   the codes that can fail a network; any other one that fires is not shown as a failure
+    judged   the codes that can fail a network; any other one that fires is not view as a failure
     """
     codes = sorted({code for row in rows for code in row.findings}, key=natural_key)
     lines = []
@@ -31,37 +31,38 @@ def method_sheet(rows: Sequence[JudgedMethod], links: Mapping[str, str], judged:
         name = Cell(row.label, link=first)
         lines.append((name, _verdict(row.verdict), _accuracy(row.accuracy), _accuracy(row.control), *numbers))
     heads = ("method", "verdict", "accuracy", "frozen control", *codes)
-    caption = "Every method over its seeds: medians, ▲ where a diagnostic fires; D3 with its 95 % interval."
+    caption = "Every method over its seeds: medians, with ▲ where a diagnostic fires; D3 with its 95 % interval."
     return PageTable("methods", "Methods", caption, heads, tuple(lines))
 
 
-def run_sheet(views: Sequence[AuditView], links: Sequence[str]) -> PageTable:
+def run_table(views: Sequence[AuditView], links: Sequence[str]) -> PageTable:
     """One line per run; its name opens the page of the run."""
-    reports = [shown.report for shown in views if shown.report is not None]
+    reports = [view.report for view in views if view.report is not None]
     codes = sorted({code for report in reports for code in report.findings}, key=natural_key)
-    lines = tuple((Cell(shown.label, link=link), *_run(shown, codes)) for shown, link in zip(views, links, strict=True))
+    lines = tuple((Cell(view.label, link=link), *_run(view, codes)) for view, link in zip(views, links, strict=True))
     heads = ("run", "seed", "verdict", "accuracy", "frozen control", *codes, "Γ layer 0", "Γ deep", "key")
     caption = (
-        "Every run; a heading sorts by its column, a name opens the run's own page. ▲ fires, ◐ undecided, – skipped."
+        "Every run. Click a heading to sort by its column, a name to open the page of the run. "
+        "▲ fires, ◐ undecided, – skipped."
     )
     return PageTable("runs", "Runs", caption, heads, lines)
 
 
-def _run(shown: AuditView, codes: Sequence[str]) -> list[Cell]:
-    report = shown.report
-    seed = NOTHING if shown.seed is None else Cell(str(shown.seed), shown.seed)
-    own = shown.run.accuracy if shown.run is not None else None
+def _run(view: AuditView, codes: Sequence[str]) -> list[Cell]:
+    report = view.report
+    seed = NOTHING if view.seed is None else Cell(str(view.seed), view.seed)
+    own = view.run.accuracy if view.run is not None else None
     trained = report.accuracy if report is not None and report.accuracy else None if own is None else (own,)
-    cells = [seed, verdict_cell(shown), _share(trained), _share(report.control_accuracy if report else None)]
+    cells = [seed, verdict_cell(view), _share(trained), _share(report.control_accuracy if report else None)]
     found = report.findings if report is not None else {}
     soft = {code for code in codes if report is not None and advisory(report, code)}
     cells += [_finding(found.get(code), soft=code in soft) for code in codes]
-    return [*cells, *_gamma(shown), Cell(shown.key or ABSENT)]
+    return [*cells, *_gamma(view), Cell(view.key or ABSENT)]
 
 
-def _gamma(shown: AuditView) -> tuple[Cell, Cell]:
+def _gamma(view: AuditView) -> tuple[Cell, Cell]:
     """Γ at layer 0 and over the deep layers; grey where the reference has collapsed."""
-    report = shown.report
+    report = view.report
     found = report.measures.get("gamma") if report is not None else None
     if report is None or found is None or not found.per_layer:
         return NOTHING, NOTHING
@@ -74,7 +75,7 @@ def _gamma(shown: AuditView) -> tuple[Cell, Cell]:
 
 
 def _finding(finding: Finding | None, *, soft: bool = False) -> Cell:
-    """A number with the mark of its status; what cannot fail a network is not shown as if it did."""
+    """A number with the mark of its status; an advisory diagnostic is not shown as a failure."""
     if finding is None:
         return NOTHING
     mark = "" if finding.status == "pass" else ICONS[finding.status]

@@ -1,4 +1,4 @@
-"""What does a page say about one audit?  Words and numbers ready to be set; the template only arranges them."""
+"""Tables, findings and facts of a page, as text that the template only arranges."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A table with its words; columns can be sorted."""
+    """A table with its title and caption; columns can be sorted."""
 
     name: str
     title: str
@@ -48,7 +48,7 @@ class PageTable:
 
 @dataclass(frozen=True, slots=True)
 class FindingView:
-    """A finding as its line shows it, and as it opens."""
+    """A finding with the texts of its line."""
 
     finding: Finding
     icon: str
@@ -78,53 +78,55 @@ def finding_views(report: Report) -> list[FindingView]:
 
 
 def _soft(finding: Finding, report: Report) -> bool:
-    """An advisory diagnostic that fires asks for a look, it fails nothing."""
+    """Whether an advisory diagnostic fires: it calls for attention, but fails nothing."""
     return finding.status == "fires" and advisory(report, finding.code)
 
 
-def verdict_cell(shown: AuditView, link: str = "") -> Cell:
+def verdict_cell(view: AuditView, link: str = "") -> Cell:
     """A verdict with its mark."""
-    if shown.is_control:
+    if view.is_control:
         return Cell("control")
-    if shown.report is None:
-        return Cell(shown.verdict, tone="", mark="–", link=link)
-    mark, tone = OUTCOMES[shown.report.verdict.outcome]
-    return Cell(shown.verdict, tone=tone, mark=mark, link=link)
+    if view.report is None:
+        return Cell(view.verdict, tone="", mark="–", link=link)
+    mark, tone = OUTCOMES[view.report.verdict.outcome]
+    return Cell(view.verdict, tone=tone, mark=mark, link=link)
 
 
-def layer_sheet(report: Report) -> PageTable | None:
+def layer_table(report: Report) -> PageTable | None:
     """Every number per layer."""
-    found = columns(report)
-    if not found:
+    layered = columns(report)
+    if not layered:
         return None
-    heads = ("layer", *(f"({column.heading})" if column.gated else column.heading for column in found))
+    heads = ("layer", *(f"({column.heading})" if column.gated else column.heading for column in layered))
     rows = []
     for layer in range(report.subject.depth + 1):
         cells = [Cell(str(layer), layer)]
-        for column in found:
+        for column in layered:
             cell, past = column.cells[layer], column.past[layer]
             tone = "grey" if column.gated else "bad" if past else ""
             cells.append(Cell(number(cell) if cell is not None else "", cell, tone, "▲" if past else ""))
         rows.append(tuple(cells))
-    notes = ["A block's number stands beside the state that the block makes."]
-    notes += ["▲ past the limit of a diagnostic that fires."] if any(any(c.past) for c in found) else []
-    notes += ["In brackets: not interpretable, the reference has collapsed."] if any(c.gated for c in found) else []
+    notes = ["The number of a block is in the row of the state that it produces."]
+    if any(any(column.past) for column in layered):
+        notes.append("▲ beyond the limit of a diagnostic that fires.")
+    if any(column.gated for column in layered):
+        notes.append("In brackets: not interpretable, because the reference has collapsed.")
     return PageTable("layers", "Layer by layer", " ".join(notes), heads, tuple(rows))
 
 
-def measure_sheet(report: Report) -> PageTable:
-    """Every measure without a limit, with what it is."""
+def measure_table(report: Report) -> PageTable:
+    """Every measure without a limit, with its description."""
     rows = tuple(
-        (Cell(name.replace("_", " ")), Cell(number(found.value), found.value), Cell(found.note))
-        for name, found in report.measures.items()
+        (Cell(name.replace("_", " ")), Cell(number(measure.value), measure.value), Cell(measure.note))
+        for name, measure in report.measures.items()
     )
-    heads = ("measure", "value", "what it is")
+    heads = ("measure", "value", "description")
     return PageTable("measures", "Also measured", "Numbers without a limit.", heads, rows)
 
 
-def facts(shown: AuditView) -> Iterator[tuple[str, str]]:
-    """Where the numbers come from."""
-    report, run = shown.report, shown.run
+def facts(view: AuditView) -> Iterator[tuple[str, str]]:
+    """The origin of the numbers."""
+    report, run = view.report, view.run
     if report is not None:
         yield from _audited(report)
     if run is not None:
@@ -151,9 +153,9 @@ def _audited(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _trained(run: RunRecord) -> Iterator[tuple[str, str]]:
-    yield "Key of the run", run.key or ABSENT
+    yield "Run key", run.key or ABSENT
     yield "Trained", f"{count(len(run.history), 'epoch')} on {run.device}, {number(run.timings.get('seconds'))} s"
     if run.diverged is not None:
         yield "Diverged", f"in epoch {run.diverged.epoch + 1}: {run.diverged.why}"
     if run.data_checksum:
-        yield "Checksum of the data", run.data_checksum
+        yield "Data checksum", run.data_checksum

@@ -1,4 +1,4 @@
-"""A report for an appendix: a booktabs table, the layers and the reporting form, ready to be put in."""
+"""A report for an appendix: findings, layers and the reporting form as booktabs tables."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ NEEDS = "% Needs \\usepackage{booktabs} and, with older LaTeX, \\usepackage[utf8
 WIDE = 6  # columns of layers beside each other; more make a second table
 
 
-def document(shown: AuditView) -> str:
-    """An audit, with what its run knows besides."""
+def document(view: AuditView) -> str:
+    """An audit and the facts of its run."""
     parts = [NEEDS]
-    if shown.report is not None:
-        parts += [card(shown.report), findings(shown.report), *layers(shown.report)]
-    return "\n\n".join([*parts, reporting_form(shown)]) + "\n"
+    if view.report is not None:
+        parts += [card(view.report), findings(view.report), *layers(view.report)]
+    return "\n\n".join([*parts, reporting_form(view)]) + "\n"
 
 
 def card(report: Report) -> str:
     """The claim card: one line."""
-    said = claim_card(report)
+    claim = claim_card(report)
     return (
-        f"\\noindent\\fbox{{\\parbox{{0.97\\linewidth}}{{\\textbf{{{escaped(said.name)}}}: claimed "
-        f"{escaped(said.claimed)}. Audited: \\textbf{{{escaped(said.audited)}}}.}}}}"
+        f"\\noindent\\fbox{{\\parbox{{0.97\\linewidth}}{{\\textbf{{{escaped(claim.name)}}}: claimed "
+        f"{escaped(claim.claimed)}. Audited: \\textbf{{{escaped(claim.audited)}}}.}}}}"
     )
 
 
@@ -73,18 +73,18 @@ def _cell(column: Column, layer: int) -> str:
     return f"\\textbf{{{text}}}" if column.past[layer] else text
 
 
-def reporting_form(shown: AuditView) -> str:
+def reporting_form(view: AuditView) -> str:
     """The filled form and the checklist."""
-    filled = form(shown)
+    filled = form(view)
     lines = [(f"\\textbf{{{escaped(head)}}}", escaped(text)) for head, text in filled.lines]
     ticks = [
         (escaped(line.name), f"{'avoided' if line.avoided else 'not avoided'}: {escaped(line.how)}")
         for line in filled.pitfalls
     ]
     columns_ = "p{0.28\\linewidth}p{0.66\\linewidth}"
-    parts = [_floating(f"Reporting form: {escaped(shown.title)}.", _tabular(columns_, (), lines))]
+    parts = [_floating(f"Reporting form: {escaped(view.title)}.", _tabular(columns_, (), lines))]
     if ticks:
-        parts.append(_floating(f"Pitfalls: {escaped(shown.title)}.", _tabular(columns_, (), ticks)))
+        parts.append(_floating(f"Pitfalls: {escaped(view.title)}.", _tabular(columns_, (), ticks)))
     return "\n\n".join(parts)
 
 

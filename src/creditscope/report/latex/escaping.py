@@ -1,4 +1,4 @@
-"""How is any text written so that LaTeX sets it as it is?"""
+"""Text escaped for LaTeX."""
 
 from __future__ import annotations
 

@@ -1,0 +1,117 @@
+"""Layout of pages for the terminal: styles, wrapped text, lists, the title line, lines of diagnostics, the verdict."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from creditscope.verdict import Verdict
+
+Paint = Callable[[str, str], str]
+Item = tuple[str, str]  # a mark and its sentence
+STYLES = {"bold": "1", "dim": "2", "red": "1;31", "green": "1;32", "yellow": "1;33"}
+OUTCOME_STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
+NARROWEST = 70
+GAP = 3  # spaces between a line and the note beside it
+BESIDE = 32  # columns that a note needs to stand beside its line
+INDENT = 4  # of a note below its line
+
+
+def painter(colour: bool) -> Paint:
+    """A function that adds ANSI styles to text, or that leaves it alone."""
+    return _ansi if colour else lambda text, style: text
+
+
+def _ansi(text: str, style: str) -> str:
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if style and text.strip() else text
+
+
+def joined(sections: Iterable[str]) -> str:
+    """The sections of a page with empty lines between; empty sections are left out."""
+    return "\n\n".join(section for section in sections if section)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The lines of a paragraph."""
+    return textwrap.wrap(text, width, break_on_hyphens=False)
+
+
+def indented(text: str, width: int) -> list[str]:
+    """The lines of a paragraph, two blanks to the right."""
+    return [f"  {line}" for line in wrapped(text, width - 2)]
+
+
+def title_line(title: str, verdict: Verdict, width: int, paint: Paint) -> str:
+    """Title, a rule, and the verdict at the right end; a long verdict is shortened to its outcome."""
+    word = verdict.text if len(verdict.text) <= width // 2 else verdict.outcome.upper()
+    title = textwrap.shorten(title, max(8, width - len(word) - 4), placeholder="...")
+    rule = "─" * (width - len(title) - len(word) - 2)
+    return f"{paint(title, 'bold')} {paint(rule, 'dim')} {paint(word, OUTCOME_STYLES[verdict.outcome])}"
+
+
+def listed(title: str, items: Sequence[Item], width: int, paint: Paint) -> str:
+    """Marked paragraphs under a heading; nothing without items."""
+    if not items:
+        return ""
+    indent = 3 + max(len(mark) for mark, _ in items)
+    lines = [paint(line, "bold") for line in wrapped(title, width)]
+    for mark, text in items:
+        first, *rest = wrapped(text, width - indent) or [""]
+        lines.append(f"  {paint(mark.ljust(indent - 3), 'bold')} {first}")
+        lines += [" " * indent + line for line in rest]
+    return "\n".join(lines)
+
+
+def verdict_section(heading: str, verdict: Verdict, paragraphs: Iterable[str], width: int, paint: Paint) -> str:
+    """The verdict, the paragraphs that explain it, and its warnings."""
+    lines = [paint(line, OUTCOME_STYLES[verdict.outcome]) for line in wrapped(f"{heading}: {verdict}", width)]
+    lines += [line for text in paragraphs if text for line in indented(text, width)]
+    warnings = (f"Warning: {warning}" for warning in verdict.warnings)
+    lines += [paint(line, "yellow") for text in warnings for line in indented(text, width)]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """The line of one diagnostic: `status` in its style, and notes beside the line or below it."""
+
+    code: str
+    title: str
+    status: str
+    style: str
+    value: str
+    limit: str
+    distance: str
+    notes: tuple[str, ...]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The texts of the line."""
+        return self.code, self.title, self.status, self.value, f"fires {self.limit}", self.distance
+
+
+def flag_section(flags: Sequence[Flag], width: int, paint: Paint) -> str:
+    """One line per diagnostic; where the distances do not fit they begin the notes."""
+    rows = list(_padded([flag.cells for flag in flags]))
+    used = len("  ".join(rows[0])) if rows else 0
+    narrow = used > width
+    indent = used + GAP if width - used - GAP >= BESIDE else INDENT
+    lines = []
+    for flag, cells in zip(flags, rows, strict=True):
+        code, title, status, *numbers = cells[:-1] if narrow else cells
+        line = "  ".join((paint(code, "bold"), title, paint(status, flag.style), *numbers))
+        texts = (flag.distance, *flag.notes) if narrow else flag.notes
+        notes = wrapped("; ".join(text for text in texts if text), width - indent)
+        if indent > INDENT and notes:
+            line += " " * GAP + paint(notes.pop(0), "dim")
+        lines += [line.rstrip(), *(" " * indent + paint(note, "dim") for note in notes)]
+    return "\n".join(lines)
+
+
+def _padded(rows: Sequence[tuple[str, ...]]) -> Iterator[list[str]]:
+    """Cells padded to the width of their column; the fourth, the value, to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = enumerate(zip(row, widths, strict=True))
+        yield [cell.rjust(size) if place == 3 else cell.ljust(size) for place, (cell, size) in cells]
