@@ -10,7 +10,7 @@ from _timing import interleaved, ratio
 
 from creditscope.auditing.audit import audit
 from creditscope.probes.credit import CreditLedger
-from creditscope.probes.interventions import moved
+from creditscope.probes.interventions import intervene
 from creditscope.probes.nulls import DRAWS, null
 from creditscope.runs.run import load_data, train
 from creditscope.runs.spec import RunSpec
@@ -40,7 +40,7 @@ def row(method: str) -> str:
     )
     long = interleaved(
         {
-            "moves": lambda: moved(stream, ledger.pieces, cross_entropy, fresh),
+            "moves": lambda: intervene(stream, ledger.pieces, cross_entropy, fresh),
             "whole": lambda: audit(network, batches, credit=source),
         },
         1,

@@ -1,4 +1,4 @@
-"""Credit: what a method says about one batch, and where credit comes from."""
+"""Credit: the signals of a method for one batch, and the sources that produce them."""
 
 from __future__ import annotations
 
@@ -11,37 +11,36 @@ from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
+from creditscope.verdict import Missing, Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """What a method says about one batch: the same record for training and for auditing.
+    """The credit of a method for one batch; training and auditing use the same record.
 
     signals    a_l, one per state h_0..h_L and of its shape, before normalisation
-    gradients  per parameter name: what the optimiser gets
+    gradients  what the optimiser gets, by parameter name
     loss       mean cross-entropy of the batch
-    exact      layers whose credit is the gradient by construction
     auxiliary  named losses of networks that learn alongside
     """
 
     signals: tuple[Tensor, ...]
     gradients: dict[str, Tensor]
     loss: Tensor
-    exact: frozenset[int] = frozenset()
     auxiliary: dict[str, Tensor] = field(default_factory=dict)
 
 
 class CreditSource(ABC):
     """Credit for a batch on demand, from a rule with its saved feedback or from a user's own function.
 
-    local    declared to carry nothing through the weights above
-    exact    layers whose credit is the gradient by construction
-    missing  why there is no credit to be had, for example feedback that was not saved; empty if there is
+    local         declared to carry nothing through the weights above
+    exact_layers  layers whose credit is the gradient by construction
+    missing       why the credit is not available, for example feedback that was not saved; None if it is
     """
 
     local: bool = True
-    exact: frozenset[int] = frozenset()
-    missing: str = ""
+    exact_layers: frozenset[int] = frozenset()
+    missing: Missing | None = None
 
     @abstractmethod
     def signals(self, batch: Batch) -> tuple[Tensor, ...]:
@@ -56,23 +55,28 @@ class CreditSource(ABC):
         return (source.signals(batch) for source in sources)
 
     def residual(self, batch: Batch, generator: torch.Generator) -> Tensor | None:
-        """How far a learned stand-in is from what it stands for, one number for the batch; None if there is none."""
+        """How far a learned stand-in is from its target, one number for the batch; None if the rule has none."""
         return None
 
     def answers(self, batch: Batch) -> Tensor | None:
-        """Logits of a method with an inference phase of its own; None if the network itself answers."""
+        """Logits of a method with its own inference phase; None if the network itself predicts."""
         return None
 
 
 @dataclass(frozen=True)
 class NoCredit(CreditSource):
-    """A rule whose credit cannot be had again, and the reason: reported as not available, never measured."""
+    """A rule whose credit is lost, for example because its feedback was not saved: reported, never measured."""
 
-    missing: str
+    why: str
+
+    @property
+    def missing(self) -> Missing:  # type: ignore[override]
+        """Not available, and the reason."""
+        return Missing(Reason.NOT_AVAILABLE, f"not available: {self.why}")
 
     def signals(self, batch: Batch) -> tuple[Tensor, ...]:
-        """Refused: any signal would be another than the one that trained the network."""
+        """Refused: any signal would differ from the one that trained the network."""
         raise InvalidInput(
-            f"There is no credit: {self.missing}.\n"
-            "Signals made up in its place would be compared as if they had trained the network. Train it again."
+            f"The credit is not available: {self.why}.\n"
+            "Any other signals would be compared as if they had trained the network. Train it again."
         )

@@ -26,6 +26,6 @@ def spread(own: Sequence[float], sigma: float, draws: int = 20) -> Null:
 
 def credit(gammas: Sequence[float], *, sigma: float | None = 0.01, collapsed: bool = False, **rest: Any) -> Evidence:
     """Evidence with this Γ per layer, and with a null of this spread."""
-    null = None if sigma is None else spread(gammas, sigma)
-    given = CreditEvidence(**({"alignment": aligned(gammas), "null": null} | rest))
+    null = {} if sigma is None else {"null": spread(gammas, sigma)}
+    given = CreditEvidence(**({"alignment": aligned(gammas)} | null | rest))
     return evidence(credit=given, collapsed=collapsed)

@@ -27,7 +27,7 @@ PENALISED_DFA = (0.32, 0.17, 0.15, 0.165, 0.166)
     ],
 )
 def test_d5_fires_on_the_published_dfa_profile_and_is_silent_on_the_others(gammas, exact, value, status):
-    found = find("D5", credit(gammas, exact=frozenset(exact)))
+    found = find("D5", credit(gammas, exact_layers=frozenset(exact)))
     assert found.value == pytest.approx(value, abs=0.01)
     assert found.status == status
 
@@ -54,11 +54,11 @@ def test_r_lies_between_zero_and_one_for_positive_profiles_and_knows_no_scale(ga
     [
         (evidence(), "no credit was given"),
         (
-            evidence(credit_missing=Missing(Reason.NOT_AVAILABLE, "not available: B is lost")),
+            evidence(credit=Missing(Reason.NOT_AVAILABLE, "not available: B is lost")),
             "not available: B is lost",
         ),
-        (credit((1.0,) * 4, exact=frozenset(range(4))), "by construction at every layer"),
-        (credit((0.5, 0.5, 1.0), exact=frozenset({2})), "needs 3 layers whose credit is not exact, got 2"),
+        (credit((1.0,) * 4, exact_layers=frozenset(range(4))), "by construction at every layer"),
+        (credit((0.5, 0.5, 1.0), exact_layers=frozenset({2})), "needs 3 layers whose credit is not exact, got 2"),
         (credit((0.5, -0.5, -0.5)), "so no layer can carry it"),
         (credit((0.02, 0.01, 0.01), sigma=0.02), "within its null (z = 0.7)"),
     ],

@@ -9,6 +9,7 @@ from tests.diagnostics.credit_by_hand import aligned, credit
 from tests.diagnostics.evidence_by_hand import evidence, find
 
 from creditscope.evidence.credit import Precision
+from creditscope.verdict import Missing, Reason
 
 
 @pytest.mark.parametrize(("worst", "status"), [(0.9901, "pass"), (0.9899, "fires"), (0.0, "fires"), (-1.0, "fires")])
@@ -50,7 +51,7 @@ def test_where_the_reference_collapsed_the_line_says_so():
     [
         (evidence(), "no credit was given"),
         (credit((0.1,)), "not computed in float64"),
-        (credit((0.1,), precision=Precision((), "float32", "a layer insists")), "a layer insists"),
+        (credit((0.1,), precision=Missing(Reason.NOT_POSSIBLE, "a layer refuses")), "a layer refuses"),
     ],
 )
 def test_d7_is_skipped_without_float64(given_evidence, why):

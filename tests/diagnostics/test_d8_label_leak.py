@@ -7,6 +7,7 @@ from tests.diagnostics.evidence_by_hand import evidence, find
 
 from creditscope.evidence.credit import LabelLeak
 from creditscope.protocols import judge, protocol_named
+from creditscope.verdict import Missing, Reason
 
 
 @pytest.mark.parametrize(("moved", "status"), [(0, "pass"), (1, "fires"), (1000, "fires")])
@@ -28,7 +29,7 @@ def test_it_warns_but_fails_no_network():
     ("given_evidence", "why"),
     [
         (evidence(), "no credit was given"),
-        (evidence(leak=LabelLeak(float("nan"), reason="asked twice")), "asked twice"),
+        (evidence(leak=Missing(Reason.NOT_POSSIBLE, "asked twice")), "asked twice"),
     ],
 )
 def test_d8_is_skipped_where_nothing_can_be_told(given_evidence, why):

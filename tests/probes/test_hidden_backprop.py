@@ -78,22 +78,22 @@ def test_a_rule_that_quietly_uses_the_weights_of_one_block_above_moves(net):
 
 
 def test_credit_that_differs_from_call_to_call_is_not_judged(net):
-    assert probed(net, noise(net)).reason == "called twice, the credit differs"
+    assert probed(net, noise(net)).text == "the credit differs between two identical calls"
 
 
 def test_credit_of_another_network_is_not_judged(net):
-    assert "does not read this network" in probed(net, backprop(network(seed=9))).reason
+    assert "does not depend on the weights of this network" in probed(net, backprop(network(seed=9))).text
 
 
 def test_constant_credit_is_not_judged(net):
     fixed = [torch.ones(64, 48)] * 4
     found = probed(net, lambda batch: [a[: len(batch.labels)] for a in fixed])
-    assert "does not read this network" in found.reason
+    assert "does not depend on the weights of this network" in found.text
 
 
 def test_a_stream_without_blocks_is_not_judged():
     net = network(depth=0)
-    assert "no weight of the blocks" in probed(net, backprop(net)).reason
+    assert "no block weight" in probed(net, backprop(net)).text
 
 
 def test_credit_that_insists_on_float32_is_judged_in_float32(net):

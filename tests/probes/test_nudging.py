@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from tests.probes.subjects import backprop, batches, network, pieces
 
-from creditscope.probes.nudging import STEP, nudge
+from creditscope.probes.interventions import NUDGE, nudge
 from creditscope.stream.find import find_stream
 from creditscope.stream.trace import capture, cross_entropy, losses_at
 
@@ -17,7 +17,7 @@ def test_a_nudge_is_the_change_of_the_loss_after_the_step():
     for layer, (h, a) in enumerate(zip(trace.hiddens, trace.gradients, strict=True)):
         rms = [vectors.square().mean(1, keepdim=True).sqrt() for vectors in (h, a)]
         for absolute, scale in ((False, rms[0]), (True, 1.0)):
-            slow = losses_at(stream, batch, {layer: -STEP * scale * a / rms[1]}) - trace.losses
+            slow = losses_at(stream, batch, {layer: -NUDGE * scale * a / rms[1]}) - trace.losses
             found = nudge(stream, piece, trace, layer, absolute=absolute, loss_fn=cross_entropy)
             assert torch.allclose(found, slow.double(), atol=1e-5)
             assert (found < 0).all()

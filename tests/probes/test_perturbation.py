@@ -9,7 +9,7 @@ import torch
 from tests.probes.subjects import backprop, batches, generator, network, noise, pieces
 
 from creditscope.probes.images import losses_from, raised
-from creditscope.probes.interventions import moved
+from creditscope.probes.interventions import intervene
 from creditscope.probes.perturbation import pearson
 from creditscope.stream.find import find_stream
 from creditscope.stream.trace import capture, cross_entropy, losses_at
@@ -21,7 +21,7 @@ def net():
 
 
 def scores(net, credit, count=1024):
-    return moved(find_stream(net), pieces(net, credit, batches(count)), cross_entropy, generator())
+    return intervene(find_stream(net), pieces(net, credit, batches(count)), cross_entropy, generator())
 
 
 def test_the_gradient_foretells_the_loss_and_a_random_vector_does_not(net):
@@ -91,6 +91,6 @@ def test_the_correlation_is_pearsons():
 @pytest.mark.parametrize(("name", "shape"), [("vit_mini", (3, 8, 8)), ("small_cnn", (3, 8, 8))])
 def test_tokens_and_channels_are_moved_where_they_are_read(name, shape):
     net = network(name, shape)
-    found = moved(find_stream(net), pieces(net, backprop(net), batches(6, 6, shape)), cross_entropy, generator())
+    found = intervene(find_stream(net), pieces(net, backprop(net), batches(6, 6, shape)), cross_entropy, generator())
     assert min(found.rho) > 0.99
     assert max(found.nudge) < 0

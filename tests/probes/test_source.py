@@ -81,7 +81,7 @@ def test_a_declaration_that_contradicts_the_rule_is_refused(net):
 
 
 def test_lost_credit_gives_no_signals():
-    with pytest.raises(InvalidInput, match="There is no credit: the matrices are gone"):
+    with pytest.raises(InvalidInput, match="The credit is not available: the matrices are gone"):
         NoCredit("the matrices are gone").signals(images(2))
 
 

@@ -21,6 +21,7 @@ from creditscope.auditing.measures import bad_weights, credit_measures, norm_mea
 from creditscope.auditing.traces import traces
 from creditscope.credit import CreditSource
 from creditscope.diagnostics import examine_all
+from creditscope.evidence.credit import CreditEvidence, HiddenBackprop
 from creditscope.evidence.ledger import Ledger
 from creditscope.evidence.records import Evidence
 from creditscope.probes.label_leak import Answers
@@ -107,7 +108,7 @@ def audit(
         control_accuracy=control,
         findings=findings,
         measures=norm_measures(evidence) | credit_measures(evidence),
-        exact_layers=tuple(sorted(evidence.credit.exact)) if evidence.credit is not None else (),
+        exact_layers=_exact_layers(evidence),
         verdict=judge(chosen, findings),
         provenance=_provenance(model, evidence, stream, guards),
     )
@@ -118,13 +119,19 @@ def _examined(
 ) -> tuple[Evidence, dict[str, Finding]]:
     """The findings; where the reference has collapsed, once more: that gates the cosines with it."""
     credit = evidence.credit
-    if credit is not None and credit.backprop is not None and credit.backprop.precision == "single":
+    probe = credit.backprop if isinstance(credit, CreditEvidence) else credit
+    if isinstance(probe, HiddenBackprop) and probe.precision == "single":
         variants = {**variants, "D9": "single"}
     findings = examine_all(evidence, variants, limits)
     if reference_collapsed(findings):
         evidence = replace(evidence, collapsed=True)
         findings = examine_all(evidence, variants, limits)
     return evidence, findings
+
+
+def _exact_layers(evidence: Evidence) -> tuple[int, ...]:
+    credit = evidence.credit
+    return tuple(sorted(credit.exact_layers)) if isinstance(credit, CreditEvidence) else ()
 
 
 def _subject(model: nn.Module, widths: tuple[int, ...], name: str, notes: str) -> Subject:

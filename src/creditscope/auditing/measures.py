@@ -10,11 +10,11 @@ from torch import nn
 
 from creditscope.diagnostics.content import GATED
 from creditscope.diagnostics.reference import reference_gain
-from creditscope.evidence.credit import CreditEvidence, Layers, Moves, Null
+from creditscope.evidence.credit import CreditEvidence, Interventions, Layers, Null
 from creditscope.evidence.norms import non_finite
 from creditscope.evidence.records import Evidence
 from creditscope.statistics.layers import deep_mean, mean, spread
-from creditscope.verdict import Measurement, Reason
+from creditscope.verdict import Measurement, Missing, Reason
 
 COSINES = ("gamma", "gamma_clamped", "gamma_clamped_mean", "gamma_null", "gamma_null_std", "gamma_random")
 
@@ -25,15 +25,15 @@ def credit_measures(evidence: Evidence) -> dict[str, Measurement]:
     if evidence.weight_drift is not None:
         found["weight_drift"] = _drift(evidence.weight_drift)
     credit = evidence.credit
-    if credit is None:
-        if evidence.credit_missing.reason is Reason.NOT_AVAILABLE:
-            found["gamma"] = Measurement(math.nan, cause=Reason.NOT_AVAILABLE.value, note=evidence.credit_missing.text)
+    if isinstance(credit, Missing):
+        if credit.reason is Reason.NOT_AVAILABLE:
+            found["gamma"] = Measurement(math.nan, cause=credit.reason.value, note=credit.text)
         return found
     found |= _alignment(credit)
-    if credit.null is not None:
+    if isinstance(credit.null, Null):
         found |= _null(credit.null, credit)
-    if credit.moves is not None:
-        found |= _moves(credit.moves, credit)
+    if credit.interventions is not None:
+        found |= _interventions(credit.interventions, credit)
     if credit.residual is not None:
         note = f"how far the learned bridge is from what it stands for, {credit.images:,} images"
         found["bridge_residual"] = Measurement(credit.residual, note=note)
@@ -69,14 +69,14 @@ def _null(null: Null, credit: CreditEvidence) -> dict[str, Measurement]:
     if len(null.draws) > 1:
         spreads = tuple(spread(layer) for layer in zip(*null.draws, strict=True))
         note = "standard deviation of Γ over these draws, ddof 1; value: mean over layers 1..L"
-        found["gamma_null_std"] = Measurement(deep_mean(spreads, credit.exact), spreads, note=note)
+        found["gamma_null_std"] = Measurement(deep_mean(spreads, credit.exact_layers), spreads, note=note)
     if null.random:
         note = f"Γ of one random vector per image, {null.images:,} images: calibration only"
         found["gamma_random"] = Measurement(deep_mean(null.random), null.random, note=note)
     return found
 
 
-def _moves(moves: Moves, credit: CreditEvidence) -> dict[str, Measurement]:
+def _interventions(moves: Interventions, credit: CreditEvidence) -> dict[str, Measurement]:
     on = f"{credit.images:,} images"
     relative, absolute = f"step 1e-3·‖h‖, losses in {moves.precision}, {on}", f"step 1e-3, own precision, {on}"
     return {
@@ -106,14 +106,14 @@ def _beside(gradient: Layers) -> str:
 def _layered(values: Layers, credit: CreditEvidence, note: str, beside: str = "") -> Measurement:
     """The deep mean as the value; layer 0 and the mean with exact layers in the note."""
     parts = [note, "value: mean over layers 1..L" if len(values) > 1 else "", beside]
-    exact = sorted(layer for layer in credit.exact if 0 < layer < len(values))
+    exact = sorted(layer for layer in credit.exact_layers if 0 < layer < len(values))
     if exact and len(exact) < len(values) - 1:
         which = ", ".join(map(str, exact))
         parts.append(f"without layer {which}, exact by construction (with it {mean(values[1:]):.3g})")
     elif exact:
         parts.append("exact by construction at every deep layer")
     parts.append(f"layer 0 apart: {values[0]:.3g}")
-    return Measurement(deep_mean(values, credit.exact), values, note="; ".join(part for part in parts if part))
+    return Measurement(deep_mean(values, credit.exact_layers), values, note="; ".join(part for part in parts if part))
 
 
 def _drift(drift: Layers) -> Measurement:

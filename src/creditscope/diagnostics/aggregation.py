@@ -37,9 +37,9 @@ FEWEST = 3
 def aggregation(evidence: Evidence) -> Measurement | Missing:
     """The share of the mean Γ that remains without its largest layer."""
     credit = evidence.credit
-    if credit is None:
-        return evidence.credit_missing
-    gammas = inexact(credit.alignment.exact, credit.exact)
+    if isinstance(credit, Missing):
+        return credit
+    gammas = inexact(credit.alignment.exact, credit.exact_layers)
     if not gammas:
         return Missing(Reason.NOT_APPLICABLE, "the credit is the gradient by construction at every layer")
     if len(gammas) < FEWEST:
@@ -60,7 +60,7 @@ def aggregation(evidence: Evidence) -> Measurement | Missing:
 
 def _null_z_score(credit: CreditEvidence) -> float:
     """The z-score of the mean over all layers against its null; NaN without one."""
-    if credit.null is None:
+    if isinstance(credit.null, Missing):
         return float("nan")
-    draws = [mean(inexact(draw, credit.exact)) for draw in credit.null.draws]
-    return z_score(mean(inexact(credit.null.own, credit.exact)), draws)
+    draws = [mean(inexact(draw, credit.exact_layers)) for draw in credit.null.draws]
+    return z_score(mean(inexact(credit.null.own, credit.exact_layers)), draws)

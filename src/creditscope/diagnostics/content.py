@@ -39,15 +39,15 @@ GATED = "not interpretable: the reference has collapsed (D2)"
 def content(evidence: Evidence) -> Measurement | Missing:
     """The z-score of the deep mean of Γ against its null draws."""
     credit = evidence.credit
-    if credit is None:
-        return evidence.credit_missing
+    if isinstance(credit, Missing):
+        return credit
     null = credit.null
-    if null is None or not null.draws:
-        return Missing(Reason.NOT_GIVEN, "no null was drawn for this credit")
+    if isinstance(null, Missing):
+        return null
     if len(null.own) < 2:
         return Missing(Reason.NOT_APPLICABLE, "the network has no blocks, so no deep layers")
-    draws = [deep_mean(draw, credit.exact) for draw in null.draws]
-    own = deep_mean(null.own, credit.exact)
+    draws = [deep_mean(draw, credit.exact_layers) for draw in null.draws]
+    own = deep_mean(null.own, credit.exact_layers)
     z = z_score(own, draws)
     per_layer = tuple(z_score(g, [draw[layer] for draw in null.draws]) for layer, g in enumerate(null.own))
     chance = f"{mean(draws):.2g} ± {spread(draws):.2g} under {null.kind} ({len(draws)} draws)"

@@ -35,14 +35,14 @@ DO = (
 def hidden_backprop(evidence: Evidence) -> Measurement | Missing:
     """The largest change of credit relative to that of the gradient, over the layers below the last."""
     credit = evidence.credit
-    if credit is None:
-        return evidence.credit_missing
+    if isinstance(credit, Missing):
+        return credit
     probe = credit.backprop
-    if probe is None:
-        return Missing(Reason.NOT_GIVEN, "the weights were not perturbed")
+    if isinstance(probe, Missing):
+        return probe
     judged = {layer: ratio for layer, ratio in enumerate(probe.ratios) if ratio == ratio}
-    if probe.reason or not judged:
-        return Missing(Reason.NOT_POSSIBLE, probe.reason or "no gradient changed")
+    if not judged:
+        return Missing(Reason.NOT_POSSIBLE, "no gradient changed: the weights above hardly affect it")
     worst = max(judged, key=lambda layer: judged[layer])
     note = f"largest at layer {worst}, {probe.images} images, in {probe.precision}"
     others = [str(layer) for layer in range(len(probe.ratios)) if layer not in judged]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
-from creditscope.verdict import Limit, Measurement, Missing, Reason
+from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
 def label_leak(evidence: Evidence) -> Measurement | Missing:
     """The share of images whose answer changes with the labels."""
     leak = evidence.leak
-    if leak is None:
-        return evidence.credit_missing
-    if leak.reason:
-        return Missing(Reason.NOT_POSSIBLE, leak.reason)
+    if isinstance(leak, Missing):
+        return leak
     note = f"{leak.images:,} images"
     if leak.share:
         note = f"the logits of {leak.share:.1%} of {note} change with their labels; {leak.flipped:,} predictions flip"

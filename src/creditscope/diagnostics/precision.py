@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from creditscope.diagnostics import diagnostic
 from creditscope.diagnostics.content import GATED
 from creditscope.statistics.layers import deep_mean, z_score
-from creditscope.verdict import Limit, Measurement, Missing, Reason
+from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
     from creditscope.evidence.credit import CreditEvidence
@@ -39,12 +39,11 @@ LIMIT = 0.99
 def precision(evidence: Evidence) -> Measurement | Missing:
     """The smallest median cosine of a layer's gradient with its float64 twin."""
     credit = evidence.credit
-    if credit is None:
-        return evidence.credit_missing
+    if isinstance(credit, Missing):
+        return credit
     measured = credit.precision
-    if measured is None or not measured.cosines:
-        text = measured.reason if measured is not None else "the gradient was not computed in float64"
-        return Missing(Reason.NOT_POSSIBLE, text)
+    if isinstance(measured, Missing):
+        return measured
     worst = min(measured.cosines, key=lambda cosine: (cosine == cosine, cosine))  # NaN first
     notes = [_rounding(worst, measured.dtype), *_clamp_and_content(credit), f"Γ and z are {GATED}"]
     note = "; ".join(notes if evidence.collapsed else notes[:-1])
@@ -62,9 +61,11 @@ def _rounding(worst: float, dtype: str) -> str:
 
 def _clamp_and_content(credit: CreditEvidence) -> list[str]:
     """What the eps clamp changes in the deep Γ, and how far that Γ is from chance."""
-    exact, clamped = (deep_mean(side, credit.exact) for side in (credit.alignment.exact, credit.alignment.clamped))
+    exact, clamped = (
+        deep_mean(side, credit.exact_layers) for side in (credit.alignment.exact, credit.alignment.clamped)
+    )
     notes = [f"the eps clamp changes deep Γ by {clamped - exact:.2g}"]
-    if credit.null is not None:
-        draws = [deep_mean(draw, credit.exact) for draw in credit.null.draws]
-        notes.append(f"z = {z_score(deep_mean(credit.null.own, credit.exact), draws):.3g}")
+    if not isinstance(credit.null, Missing):
+        draws = [deep_mean(draw, credit.exact_layers) for draw in credit.null.draws]
+        notes.append(f"z = {z_score(deep_mean(credit.null.own, credit.exact_layers), draws):.3g}")
     return notes

@@ -1,1 +1,1 @@
-"""What is left when the batches are gone: norms, directions, alignment, plain numbers."""
+"""Evidence: the norms, directions, cosines and plain numbers that remain when the batches are gone."""

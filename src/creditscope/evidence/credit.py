@@ -1,12 +1,18 @@
-"""What is left of credit when the batches are gone: plain numbers per layer, and why some could not be had."""
+"""Credit evidence: what was measured about one credit signal, as plain numbers per layer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from creditscope.verdict import Missing, Reason
+
 if TYPE_CHECKING:
     from creditscope.evidence.alignment import Alignment
+
+NO_NULL = Missing(Reason.NOT_GIVEN, "no null was drawn for this credit")
+NO_FLOAT64 = Missing(Reason.NOT_GIVEN, "the gradient was not computed in float64")
+NOT_PERTURBED = Missing(Reason.NOT_GIVEN, "the weights were not perturbed")
 
 Layers = tuple[float, ...]  # one number per state h_0..h_L; NaN = undefined
 
@@ -28,10 +34,11 @@ class Null:
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
-    """How the loss answers when the states are moved: ρ and nudging, by steps relative to ‖h‖ and by absolute ones.
+class Interventions:
+    """How the loss responds to moved states: ρ and nudging, with steps relative to ‖h‖ and with absolute ones.
 
-    *_bp is the score of the backprop gradient under the same setting.
+    *_bp       the score of the backprop gradient in the same setting
+    precision  of the losses behind ρ and nudging
     """
 
     rho: Layers
@@ -40,7 +47,7 @@ class Moves:
     rho_absolute_bp: Layers
     nudge: Layers
     nudge_absolute: Layers
-    precision: str  # in which the losses of ρ and nudging were computed
+    precision: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,42 +56,49 @@ class Precision:
 
     cosines: Layers
     dtype: str
-    reason: str = ""  # why it could not be had
 
 
 @dataclass(frozen=True, slots=True)
 class LabelLeak:
-    """Whether the answers moved when other labels were handed in."""
+    """How often the answers change when other labels are passed in.
 
-    share: float  # of the images with another label whose logits moved
-    flipped: int = 0  # of these images: predictions that changed
+    share    of the images with another label, those whose logits change
+    flipped  how many of their predictions change
+    images   with another label
+    """
+
+    share: float
+    flipped: int = 0
     images: int = 0
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenBackprop:
-    """Move of credit over move of the gradient, for l < L, when weights change where the forward pass cannot see it.
+    """Change of credit over change of the gradient, for l < L, when weights change in ways the forward pass ignores.
 
-    ratios   NaN where the layer could not be judged
+    ratios   NaN where the gradient hardly changes
     """
 
     ratios: Layers
     precision: Literal["float64", "single"] = "float64"
     images: int = 0
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CreditEvidence:
-    """Everything that was measured about one credit signal; absent = None."""
+    """Everything that was measured about one credit signal; a part that is missing says why.
+
+    exact_layers  whose credit is the gradient by construction
+    images        behind every part except the alignment, which uses all images
+    residual      of a learned stand-in, for rules that have one
+    """
 
     alignment: Alignment
-    exact: frozenset[int] = frozenset()
+    exact_layers: frozenset[int] = frozenset()
     local: bool = True
-    images: int = 0  # behind everything but the alignment, which saw them all
-    null: Null | None = None
-    moves: Moves | None = None
-    precision: Precision | None = None
-    backprop: HiddenBackprop | None = None
-    residual: float | None = None  # of a learned stand-in, for rules that have one
+    images: int = 0
+    null: Null | Missing = NO_NULL
+    interventions: Interventions | None = None
+    precision: Precision | Missing = NO_FLOAT64
+    backprop: HiddenBackprop | Missing = NOT_PERTURBED
+    residual: float | None = None

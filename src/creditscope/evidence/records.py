@@ -1,4 +1,4 @@
-"""Evidence: all that a diagnostic may read, when the batches are gone."""
+"""Evidence: everything that a diagnostic may read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ class Directions:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Per-sample norms over all images, D4's directions, counts, accuracies and probes; absent = None."""
+    """Per-sample norms over all images, D4's directions, counts, accuracies and probes.
+
+    credit, leak   what was measured, or why it is missing
+    collapsed      D2's finding: no cosine with the reference can be interpreted
+    """
 
     hidden_norms: Tensor  # (L+1, samples), float64
     gradient_norms: Tensor  # (L+1, samples), float64
@@ -39,11 +43,10 @@ class Evidence:
     control_accuracy: tuple[float, ...] | None = None
     accuracy_images: int | None = None  # test images behind one accuracy, if known
     matched_seeds: bool = True
-    credit: CreditEvidence | None = None
-    credit_missing: Missing = NO_CREDIT  # why `credit` is None
-    leak: LabelLeak | None = None
+    credit: CreditEvidence | Missing = NO_CREDIT
+    leak: LabelLeak | Missing = NO_CREDIT
     weight_drift: Layers | None = None  # of embedding, blocks and read-out
-    collapsed: bool = False  # D2 fires as collapsed: cosines with the reference mean nothing
+    collapsed: bool = False
 
     @cached_property
     def hidden_medians(self) -> Tensor:

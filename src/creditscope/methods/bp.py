@@ -39,9 +39,7 @@ class EndToEnd(CreditRule):
                 term = sum(sizes, torch.zeros(())) * (scope.penalty / count)
                 gradients = torch.autograd.grad(loss + term, list(learning.values()), allow_unused=True)
         named = {name: gradient for name, gradient in zip(learning, gradients, strict=True) if gradient is not None}
-        return Credit(
-            tuple(signal * count for signal in signals), named, loss.detach(), self.exact_layers(network.depth)
-        )
+        return Credit(tuple(signal * count for signal in signals), named, loss.detach())
 
     def signals_under(
         self, network: StagedNetwork, feedbacks: Iterable[Feedback], batch: Batch

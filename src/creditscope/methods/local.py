@@ -154,4 +154,4 @@ class LocalRule(CreditRule):
             cotangents += [2 * scope.penalty / count * piece.detach() for piece in pieces]
         found = torch.autograd.grad(outputs, list(inner.values()), cotangents, allow_unused=True)
         gradients = {name: gradient for name, gradient in zip(inner, found, strict=True) if gradient is not None}
-        return Credit(signals, {**gradients, **seen.readout}, seen.loss, self.exact_layers(network.depth))
+        return Credit(signals, {**gradients, **seen.readout}, seen.loss)

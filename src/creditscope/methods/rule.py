@@ -167,7 +167,7 @@ class BoundRule(CreditSource):
         return not self.rule.innermost.uses_weights_above
 
     @property
-    def exact(self) -> frozenset[int]:  # type: ignore[override]
+    def exact_layers(self) -> frozenset[int]:  # type: ignore[override]
         """Declared by the rule."""
         return self.rule.innermost.exact_layers(self.network.depth)
 

@@ -18,7 +18,7 @@ from creditscope.batch import Batch
 from creditscope.credit import CreditSource
 from creditscope.diagnostics import examine_all
 from creditscope.errors import InvalidInput
-from creditscope.evidence.alignment import AlignmentLedger
+from creditscope.evidence.alignment import AlignmentLedger, paired_vectors
 from creditscope.evidence.ledger import Ledger
 from creditscope.evidence.records import Evidence
 from creditscope.probes.source import CreditFunction, checked_signals, credit_source
@@ -136,9 +136,7 @@ class Monitor:
 
         def beside(batch: Batch, trace: Trace) -> None:
             if self._source is not None:
-                signals = checked_signals(self._source, batch, trace)
-                credit, gradients = ([stream.vectors(tensor) for tensor in side] for side in (signals, trace.gradients))
-                aligned.add(credit, gradients)
+                aligned.add(*paired_vectors(stream, checked_signals(self._source, batch, trace), trace))
 
         check = self._options["check_gradient"] and not self.history
         with preserved_rng(), undisturbed(stream.model), own_gradients(stream.model):

@@ -1,4 +1,4 @@
-"""Everything about one credit signal: Γ over all images as they pass, the probes over the first 1,024."""
+"""Collects the evidence about one credit signal: Γ over all images, the probes over the first 1,024."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from creditscope.batch import Batch, first_images
 from creditscope.credit import CreditSource
-from creditscope.evidence.alignment import AlignmentLedger
+from creditscope.evidence.alignment import AlignmentLedger, paired_vectors
 from creditscope.evidence.credit import CreditEvidence
 from creditscope.probes.hidden_backprop import hidden_backprop
 from creditscope.probes.images import PROBE_IMAGES, Piece
-from creditscope.probes.interventions import moved
+from creditscope.probes.interventions import intervene
 from creditscope.probes.nulls import null
 from creditscope.probes.precision import precision
 from creditscope.probes.source import checked_signals
@@ -22,7 +22,7 @@ from creditscope.stream.trace import LossFunction, Trace
 
 
 class CreditLedger:
-    """Adds up alignment batch by batch and keeps copies of the images that the probes will look at: `pieces`."""
+    """Accumulates alignment batch by batch and keeps copies of the images for the probes: `pieces`."""
 
     def __init__(self, stream: Stream, source: CreditSource) -> None:
         self._stream, self._source = stream, source
@@ -33,7 +33,7 @@ class CreditLedger:
     def add(self, batch: Batch, trace: Trace) -> None:
         """The credit of one batch beside its gradients."""
         signals = checked_signals(self._source, batch, trace)
-        credit, gradients = ([self._stream.vectors(t) for t in side] for side in (signals, trace.gradients))
+        credit, gradients = paired_vectors(self._stream, signals, trace)
         self._aligned.add(credit, gradients)
         if self._room > 0:
             count = min(self._room, len(batch.labels))
@@ -49,16 +49,16 @@ class CreditLedger:
     def evidence(
         self, blocks: Sequence[nn.Module], loss_fn: LossFunction, generator: torch.Generator
     ) -> CreditEvidence:
-        """All probes, one after the other, each with a generator of its own: none changes another's numbers."""
+        """Run all probes, each with its own generator, so that no probe changes the numbers of another."""
         stream, source, pieces = self._stream, self._source, self.pieces
         chance, directions, changes, layers = (_own(generator) for _ in range(4))
         return CreditEvidence(
             alignment=self._aligned.alignment(),
-            exact=source.exact,
+            exact_layers=source.exact_layers,
             local=source.local,
             images=sum(map(len, pieces)),
             null=null(stream, source, pieces, chance),
-            moves=moved(stream, pieces, loss_fn, directions),
+            interventions=intervene(stream, pieces, loss_fn, directions),
             precision=precision(stream, pieces, loss_fn),
             backprop=hidden_backprop(stream, source, blocks, pieces[0].batch, loss_fn=loss_fn, generator=changes),
             residual=_residual(source, self.batches, layers),
@@ -74,6 +74,6 @@ def _copies(vectors: Sequence[Tensor], kept: slice) -> tuple[Tensor, ...]:
 
 
 def _residual(source: CreditSource, batches: Sequence[Batch], generator: torch.Generator) -> float | None:
-    """Mean over the batches of what the source calls its residual."""
-    parts = [found for batch in batches if (found := source.residual(batch, generator)) is not None]
+    """Mean over the batches of the residual of the source; None if it has none."""
+    parts = [part for batch in batches if (part := source.residual(batch, generator)) is not None]
     return torch.stack(parts).double().mean().item() if parts else None

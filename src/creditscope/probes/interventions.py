@@ -1,4 +1,4 @@
-"""How does the loss answer when the states are moved?  ρ and nudging at every layer, in float64 where it can be."""
+"""Interventions: how the loss responds to moved states, as ρ and nudging per layer, in float64 where possible."""
 
 from __future__ import annotations
 
@@ -6,30 +6,34 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
 from creditscope.batch import Batch
-from creditscope.evidence.credit import Layers, Moves
-from creditscope.probes.images import Piece
-from creditscope.probes.nudging import nudge
+from creditscope.evidence.credit import Interventions, Layers
+from creditscope.probes.images import Piece, losses_from, per_image, sizes, totals
 from creditscope.probes.perturbation import Correlation, perturb
 from creditscope.stream.isolation import as_float64, in_float64
 from creditscope.stream.states import Stream
-from creditscope.stream.trace import LossFunction, capture
+from creditscope.stream.trace import LossFunction, Trace, capture
+
+NUDGE = 0.01  # η
 
 Both = tuple[list[Correlation], tuple[Layers, Layers]]
 
 
-def moved(stream: Stream, pieces: Sequence[Piece], loss_fn: LossFunction, generator: torch.Generator) -> Moves:
-    """ρ and nudging by relative steps in float64, and ρ by the published absolute step in the model's own precision."""
+def intervene(
+    stream: Stream, pieces: Sequence[Piece], loss_fn: LossFunction, generator: torch.Generator
+) -> Interventions:
+    """ρ and nudging with relative steps in float64, and ρ with the published absolute step in the model's precision."""
     try:
         with in_float64(stream.model):
             relative, nudges = _relative(stream, pieces, as_float64, loss_fn, generator)
         precision = "float64"
-    except (RuntimeError, TypeError):  # a layer insists on its own precision
+    except (RuntimeError, TypeError):  # a layer requires its own precision
         relative, nudges = _relative(stream, pieces, lambda batch: batch, loss_fn, generator)
         precision = "the model's own precision"
     absolute = _correlations(stream, pieces, loss_fn, generator)
-    return Moves(
+    return Interventions(
         rho=tuple(layer.rho() for layer in relative),
         rho_bp=tuple(layer.rho_bp() for layer in relative),
         rho_absolute=tuple(layer.rho() for layer in absolute),
@@ -49,7 +53,7 @@ def _relative(
 ) -> Both:
     layers = range(len(pieces[0].credit))
     pairs = [Correlation() for _ in layers]
-    changes: dict[bool, list[list[torch.Tensor]]] = {False: [[] for _ in layers], True: [[] for _ in layers]}
+    changes: dict[bool, list[list[Tensor]]] = {False: [[] for _ in layers], True: [[] for _ in layers]}
     for piece in pieces:
         wide = Piece(widened(piece.batch), piece.credit, piece.gradients)
         trace = capture(stream, wide.batch, loss_fn)
@@ -67,10 +71,24 @@ def _relative(
 def _correlations(
     stream: Stream, pieces: Sequence[Piece], loss_fn: LossFunction, generator: torch.Generator
 ) -> list[Correlation]:
-    """ρ as published: ε = 1e-3 whatever the scale, losses in the model's own precision."""
+    """ρ as published: ε = 1e-3 at every scale, losses in the model's own precision."""
     pairs = [Correlation() for _ in pieces[0].credit]
     for piece in pieces:
         trace = capture(stream, piece.batch, loss_fn)
         for layer, into in filter(lambda pair: stream.certain(pair[0]), enumerate(pairs)):
             perturb(stream, piece, trace, layer, into, absolute=True, generator=generator, loss_fn=loss_fn)
     return pairs
+
+
+def nudge(stream: Stream, piece: Piece, trace: Trace, layer: int, *, absolute: bool, loss_fn: LossFunction) -> Tensor:
+    """ℓ(h - η·rms(h)·a/rms(a)) - ℓ(h) of each sample; `absolute` leaves rms(h) out; NaN where credit is zero."""
+    state = trace.hiddens[layer]
+    credit = piece.credit[layer].to(state.dtype)
+    numbers = credit[0].numel()
+    rms = sizes(credit) / numbers**0.5
+    scale = torch.ones_like(rms) if absolute else sizes(stream.vectors(state)) / numbers**0.5
+    direction = torch.where(per_image(rms, credit) > 0, credit / per_image(rms, credit).to(credit.dtype), 0.0)
+    move = -NUDGE * per_image(scale, credit).to(credit.dtype) * direction
+    after = losses_from(stream, piece.batch, layer, state, move[None], loss_fn)[0]
+    change = (after - totals(trace.losses)).double()
+    return torch.where(rms > 0, change, torch.nan).cpu()

@@ -1,4 +1,4 @@
-"""Label leak: do the answers change when other labels are handed in?"""
+"""Label leak: compares the answers of a method under its own labels and under permuted ones."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from creditscope.batch import Batch, each_tensor
 from creditscope.credit import CreditSource
 from creditscope.evidence.credit import LabelLeak
 from creditscope.stream.states import Stream
+from creditscope.verdict import Missing, Reason
 
 MOVED = 1e-3  # of the norm of an image's logits
 
 Answers = Callable[[Batch], Tensor]
 
 
-def label_leak(answers: Answers, batches: Iterable[Batch], generator: torch.Generator) -> LabelLeak:
+def label_leak(answers: Answers, batches: Iterable[Batch], generator: torch.Generator) -> LabelLeak | Missing:
     """Share of images whose answer changes when the labels are permuted, over the images that got another label.
 
-    An answer changes when the logits move beyond rounding, or when the prediction does.
-
-    Asked twice with the same labels, the answers must agree: else nothing could be concluded.
+    An answer changes when the logits change by more than rounding, or when the prediction changes. With the same labels
+    two answers must agree, or no conclusion is possible.
     """
     moved = flipped = images = 0
     for batch in batches:
@@ -31,23 +31,23 @@ def label_leak(answers: Answers, batches: Iterable[Batch], generator: torch.Gene
             answers(given).detach().reshape(len(batch.labels), -1) for given in (batch, batch, other)
         )
         if not bool(true.isfinite().all()):
-            return LabelLeak(float("nan"), reason="the answers are not finite")
+            return Missing(Reason.NOT_POSSIBLE, "the answers are not finite")
         changed = (batch.labels != other.labels).view(len(true), -1).any(1)
         if bool((_moved(true, again) | _flipped(true, again)).any()):
-            return LabelLeak(float("nan"), reason="asked twice with the same labels, the method answers differently")
+            return Missing(Reason.NOT_POSSIBLE, "with the same labels the method answers differently the second time")
         flips = _flipped(true, permuted) & changed
         moved += int((_moved(true, permuted) & changed | flips).sum())
         flipped += int(flips.sum())
         images += int(changed.sum())
     if not images:
-        return LabelLeak(float("nan"), reason="all images have the same label: there is none to exchange it for")
+        return Missing(Reason.NOT_POSSIBLE, "all images have the same label, so that none can be exchanged")
     return LabelLeak(moved / images, flipped, images)
 
 
 def answers_of(stream: Stream, source: CreditSource | None, predict: Answers | None) -> Answers:
-    """How the method answers: the user's own function, the source's inference phase, or the network itself.
+    """The function that predicts: the user's own, the source's inference phase, or the network itself.
 
-    The network answers after the credit was computed: an inference phase that leaves labels behind in it shows.
+    The network predicts after the credit was computed, which reveals an inference phase that leaves labels in it.
     """
 
     def after_credit(batch: Batch) -> Tensor:
@@ -62,7 +62,7 @@ def answers_of(stream: Stream, source: CreditSource | None, predict: Answers | N
 
 
 def with_labels(batch: Batch, labels: Tensor) -> Batch:
-    """The batch with other labels, also where its inputs hold a copy of them."""
+    """The batch with other labels, including any copy of the labels among its inputs."""
 
     def exchanged(tensor: Tensor) -> Tensor:
         same = tensor.shape == batch.labels.shape and torch.equal(tensor.to(batch.labels), batch.labels)
@@ -72,12 +72,12 @@ def with_labels(batch: Batch, labels: Tensor) -> Batch:
 
 
 def _flipped(before: Tensor, after: Tensor) -> Tensor:
-    """Which rows are another prediction."""
+    """Which rows have another prediction."""
     return before.argmax(1) != after.argmax(1)
 
 
 def _moved(before: Tensor, after: Tensor) -> Tensor:
-    """Which rows moved by more than rounding can."""
+    """Which rows changed by more than rounding."""
     change: Tensor = torch.linalg.vector_norm(after - before, dim=1, dtype=torch.float64)
     size: Tensor = torch.linalg.vector_norm(before, dim=1, dtype=torch.float64)
     return ~(change <= MOVED * size)

@@ -1,4 +1,4 @@
-"""Nulls: how large would Γ be by chance, on the same images?"""
+"""Nulls: the Γ that chance alone gives, on the same images."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from creditscope.credit import CreditSource
+from creditscope.evidence.alignment import MeanCosine, cosines_with, unit_vectors
 from creditscope.evidence.credit import Layers, Null
-from creditscope.evidence.norms import norm_table
 from creditscope.probes.images import Piece
 from creditscope.probes.label_leak import with_labels
 from creditscope.stream.states import Stream
@@ -27,13 +27,12 @@ def null(stream: Stream, source: CreditSource, pieces: Sequence[Piece], generato
     One trace serves all draws: the gradients are normalised once, and a rule may share one forward pass.
     """
     kind, drawn = _drawing(source, generator)
-    totals, own, random = _Mean(), _Mean(), _Mean()
+    totals, own, random = MeanCosine(), MeanCosine(), MeanCosine()
     for piece in pieces:
-        units = [_unit(gradient) for gradient in piece.gradients]
-        own.add(_cosines(piece.credit, units))
-        random.add(_cosines([torch.randn(u.shape, generator=generator).to(u) for u in units], units))
-        draws = (_cosines([stream.vectors(a) for a in signals], units) for signals in drawn(piece))
-        totals.add(torch.stack(list(draws)))
+        units = [unit_vectors(gradient) for gradient in piece.gradients]
+        own.add(cosines_with(units, piece.credit))
+        random.add(cosines_with(units, [torch.randn(u.shape, generator=generator).to(u) for u in units]))
+        totals.add([cosines_with(units, [stream.vectors(a) for a in signals]) for signals in drawn(piece)])
     by_draw = totals.means()
     return Null(kind, tuple(map(_plain, by_draw)), _plain(own.means()), _plain(random.means()), sum(map(len, pieces)))
 
@@ -41,7 +40,7 @@ def null(stream: Stream, source: CreditSource, pieces: Sequence[Piece], generato
 def _drawing(
     source: CreditSource, generator: torch.Generator
 ) -> tuple[Literal["fresh feedback", "shuffled labels"], Callable[[Piece], Iterator[Signals]]]:
-    """What kind of null a source allows, and the signals of all its draws on one batch."""
+    """The kind of null that a source allows, and a function that gives the signals of all draws for one batch."""
     fresh = [drawn for _ in range(DRAWS) if (drawn := source.redrawn(generator)) is not None]
     if fresh:
         return "fresh feedback", lambda piece: source.signals_under(piece.batch, fresh)
@@ -54,35 +53,6 @@ def _drawing(
                 yield source.signals(with_labels(piece.batch, labels[order]))
 
     return "shuffled labels", shuffled
-
-
-class _Mean:
-    """Sums and counts of the cosines that are defined, batch by batch; samples are the last axis."""
-
-    def __init__(self) -> None:
-        self._sum: Tensor | float = 0.0
-        self._count: Tensor | float = 0.0
-
-    def add(self, cosines: Tensor) -> None:
-        self._sum = self._sum + cosines.nansum(-1)
-        self._count = self._count + (~cosines.isnan()).sum(-1)
-
-    def means(self) -> Tensor:
-        return (torch.as_tensor(self._sum) / torch.as_tensor(self._count)).cpu()
-
-
-def _unit(gradient: Tensor) -> Tensor:
-    """g/‖g‖ per row, without under- or overflow; NaN where there is no gradient."""
-    wide = gradient.double()
-    wide = wide / wide.abs().amax(-1, keepdim=True)
-    unit: Tensor = wide / wide.norm(dim=-1, keepdim=True)
-    return unit if gradient.dtype == torch.float64 else unit.float()
-
-
-def _cosines(credit: Sequence[Tensor], units: Sequence[Tensor]) -> Tensor:
-    """⟨a, g/‖g‖⟩/‖a‖, (layers, rows): no product of two small numbers, so that float32 is enough."""
-    dots = [torch.linalg.vecdot(a.to(unit), unit).flatten() for a, unit in zip(credit, units, strict=True)]
-    return torch.stack(dots) / norm_table(list(credit))
 
 
 def _plain(values: Tensor) -> Layers:

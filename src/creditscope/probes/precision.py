@@ -1,4 +1,4 @@
-"""Precision: is the gradient the one that float64 would give?"""
+"""Precision: compares the gradient with the same gradient in float64."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from creditscope.probes.images import Piece
 from creditscope.stream.isolation import as_float64, in_float64
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, capture
+from creditscope.verdict import Missing, Reason
 
 
-def precision(stream: Stream, pieces: Sequence[Piece], loss_fn: LossFunction) -> Precision:
+def precision(stream: Stream, pieces: Sequence[Piece], loss_fn: LossFunction) -> Precision | Missing:
     """Median over images of cos(g, g in float64) per layer, from the same weights and inputs.
 
     A gradient that rounding made zero or infinite while float64 has one counts as cosine 0: its direction is lost.
     """
     dtype = str(pieces[0].gradients[0].dtype).removeprefix("torch.")
-    found: list[list[Tensor]] = [[] for _ in pieces[0].gradients]
+    cosines: list[list[Tensor]] = [[] for _ in pieces[0].gradients]
     try:
         with in_float64(stream.model):
             for piece in pieces:
                 trace = capture(stream, as_float64(piece.batch), loss_fn)
                 for layer, gradient in enumerate(trace.gradients):
-                    found[layer].append(_agreement(piece.gradients[layer], stream.vectors(gradient)).cpu())
+                    cosines[layer].append(_agreement(piece.gradients[layer], stream.vectors(gradient)).cpu())
     except (RuntimeError, TypeError) as error:
-        return Precision((), dtype, f"the model cannot be run in float64 ({str(error).splitlines()[0]})")
-    return Precision(tuple(_median(torch.cat(cosines)) for cosines in found), dtype)
+        text = f"the model cannot be run in float64 ({str(error).splitlines()[0]})"
+        return Missing(Reason.NOT_POSSIBLE, text)
+    return Precision(tuple(_median(torch.cat(layer)) for layer in cosines), dtype)
 
 
 def _agreement(own: Tensor, wide: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What does an audit ask the network itself, besides the traces?  Nothing at all without credit."""
+"""Runs the probes that an audit needs besides the traces: on credit, predictions and initial weights."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from creditscope.probes.weight_drift import weight_drift
 from creditscope.stream.isolation import own_gradients
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, Trace
-from creditscope.verdict import Missing, Reason
 
-SEED = 0  # of the probes' own generator: an audit repeats itself
+SEED = 0  # of the probes' own generator, so that audits are reproducible
 
 
 class Probing:
-    """Sees every batch with its trace, keeps what the probes need, and completes the evidence."""
+    """Takes every batch with its trace, keeps what the probes need, and completes the evidence."""
 
     def __init__(
         self,
@@ -38,17 +37,18 @@ class Probing:
         if predict is not None and not callable(predict):
             raise InvalidInput(
                 f"predict is a {type(predict).__name__}, not a function.\n"
-                "The answers of the method cannot be asked for. Pass a function that takes a Batch and returns logits."
+                "The method's predictions cannot be computed. Pass a function that takes a Batch and returns logits."
             )
         self._stream, self._predict = stream, predict
         self._source = None if credit is None else credit_source(credit, local)
-        ready = self._source is not None and not self._source.missing
-        self._credit = CreditLedger(stream, self._source) if ready and self._source is not None else None
+        lost = None if self._source is None else self._source.missing
+        self._lost = lost
+        self._credit = CreditLedger(stream, self._source) if self._source is not None and lost is None else None
         self._images: list[Batch] = []
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
-        """Whatever a credit function does to the parameters' .grad is undone."""
+        """Undo any change that a credit function makes to the parameters' .grad."""
         if self._source is None:
             yield
             return
@@ -56,25 +56,24 @@ class Probing:
             yield
 
     def add(self, batch: Batch, trace: Trace) -> None:
-        """One batch, as it passes."""
+        """Take one batch and its trace."""
         if self._credit is not None:
             self._credit.add(batch, trace)
         elif self._predict is not None:
-            room = PROBE_IMAGES - sum(len(seen.labels) for seen in self._images)
+            room = PROBE_IMAGES - sum(len(kept.labels) for kept in self._images)
             if room > 0:
                 self._images.append(first_images(batch, min(room, len(batch.labels))))
 
     def completed(self, evidence: Evidence, loss_fn: LossFunction, initial: Any) -> Evidence:
-        """The evidence with what the probes found."""
+        """The evidence with the results of the probes added."""
         if self._source is None and self._predict is None and initial is None:
             return evidence
         generator = torch.Generator().manual_seed(SEED)
         modules = self._stream.blocks
         if initial is not None:
             evidence = replace(evidence, weight_drift=weight_drift(self._stream.subject, initial, modules))
-        if self._source is not None and self._source.missing:
-            lost = Missing(Reason.NOT_AVAILABLE, f"not available: {self._source.missing}")
-            evidence = replace(evidence, credit_missing=lost)
+        if self._lost is not None:
+            evidence = replace(evidence, credit=self._lost, leak=self._lost)
         if self._credit is not None:
             evidence = replace(evidence, credit=self._credit.evidence(modules, loss_fn, generator))
         images = self._credit.batches if self._credit is not None else self._images

@@ -10,7 +10,7 @@ import torch
 from creditscope.datasets.tensors import Dataset
 from creditscope.diagnostics.reference import reference_validity
 from creditscope.diagnostics.scale import scale_stability
-from creditscope.evidence.alignment import AlignmentLedger
+from creditscope.evidence.alignment import AlignmentLedger, paired_vectors
 from creditscope.evidence.ledger import Ledger
 from creditscope.methods.rule import BoundRule
 from creditscope.networks.staged import StagedNetwork
@@ -44,8 +44,7 @@ def measured(credit: BoundRule, data: Dataset, done: Done) -> HistoryRow:
     for batch in islice(data.test_batches(128), probe_batches(len(data.train.labels))):
         trace = capture(stream, batch)
         ledger.add(trace)
-        signals, gradients = ([stream.vectors(t) for t in side] for side in (credit.signals(batch), trace.gradients))
-        aligned.add(signals, gradients)
+        aligned.add(*paired_vectors(stream, credit.signals(batch), trace))
     evidence, alignment = ledger.evidence(), aligned.alignment()
     return HistoryRow(
         epoch=done.epoch,
