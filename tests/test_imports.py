@@ -32,7 +32,7 @@ MAY: dict[str, str] = {
     "control": "errors registry",
     "verdict": "",
     "protocols": "errors registry verdict",
-    "credit": "batch errors",
+    "credit": "batch errors verdict",
     "stream": GROUND,
     "networks": GROUND,
     "datasets": GROUND,
