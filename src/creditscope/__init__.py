@@ -1,4 +1,4 @@
-"""creditscope: audits networks that were trained without backprop.  The public API on one page."""
+"""creditscope audits networks that were trained without backprop: the public API on one page."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_WHERE = {
+_PUBLIC = {
     "audit": "auditing.audit",
+    "depth_utility": "training.controls",
+    "fit": "training.fit",
+    "load": "runs.run",
     "Monitor": "monitoring.monitor",
     "CreditscopeCallback": "monitoring.lightning",
     "plain_twin": "stream.reference_model",
+    "explain": "glossary.explanation",
     "Report": "records.report",
     "Batch": "batch",
+    "CreditscopeError": "errors",
+}
+_PUBLISHED = {  # the names of the published protocol, so that code written against it runs after changing one import
     "FAProtocol": "compat",
     "diagnose": "compat",
     "DiagnosticReport": "compat",
@@ -21,8 +28,8 @@ _WHERE = {
     "residual_norms": "compat",
     "bp_grad_norms": "compat",
     "cross_batch_direction_stability": "compat",
-    "CreditscopeError": "errors",
 }
+_WHERE = _PUBLIC | _PUBLISHED
 __all__ = ["__version__", *_WHERE]
 
 if TYPE_CHECKING:
@@ -36,10 +43,14 @@ if TYPE_CHECKING:
     from creditscope.compat import diagnose as diagnose
     from creditscope.compat import residual_norms as residual_norms
     from creditscope.errors import CreditscopeError as CreditscopeError
+    from creditscope.glossary.explanation import explain as explain
     from creditscope.monitoring.lightning import CreditscopeCallback as CreditscopeCallback
     from creditscope.monitoring.monitor import Monitor as Monitor
     from creditscope.records.report import Report as Report
+    from creditscope.runs.run import load as load
     from creditscope.stream.reference_model import plain_twin as plain_twin
+    from creditscope.training.controls import depth_utility as depth_utility
+    from creditscope.training.fit import fit as fit
 
 
 def __getattr__(name: str) -> Any:

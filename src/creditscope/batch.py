@@ -10,7 +10,14 @@ if TYPE_CHECKING:
 
 
 class Batch(NamedTuple):
-    """Inputs (a tensor (N, ...), or a tuple or dict of tensors for models that take several) and labels (N,)."""
+    """Inputs (a tensor (N, ...), or a tuple or dict of tensors for models that take several) and labels (N,).
+
+    >>> import creditscope, torch
+    >>> batch = creditscope.Batch(torch.zeros(4, 6), torch.tensor([0, 1, 2, 0]))
+    >>> inputs, labels = batch
+    >>> len(labels)
+    4
+    """
 
     inputs: Any
     labels: Tensor

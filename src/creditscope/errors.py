@@ -2,7 +2,15 @@
 
 
 class CreditscopeError(Exception):
-    """Something about the input would make the result wrong; the command line exits with 2."""
+    """Something about the input would make the result wrong; the command line exits with 2.
+
+    >>> import creditscope
+    >>> try:
+    ...     creditscope.explain("D1x")
+    ... except creditscope.CreditscopeError as error:
+    ...     print(type(error).__name__)
+    UnknownName
+    """
 
 
 class UnknownName(CreditscopeError):

@@ -76,6 +76,15 @@ def audit(
     initial           the network, or its state_dict(), before training: gives the drift of the weights
     reference         a plain twin, for a model whose layers define their own backward: the twin gives the gradient, and
                       what the model's own backward brings is its credit, if no other is given; see `plain_twin`
+
+    >>> import creditscope, torch
+    >>> from creditscope.networks.build import build
+    >>> network = build("resmlp", 6, 3, seed=0, d=8, depth=2)
+    >>> inputs, labels = torch.linspace(-1, 1, 384).view(64, 6), torch.arange(64) % 3
+    >>> batches = list(zip(inputs.split(32), labels.split(32)))
+    >>> report = creditscope.audit(network, batches, control_accuracy=0.30)
+    >>> report.findings["D1"].status.value
+    'pass'
     """
     chosen, limits = protocol_named(protocol), checked_limits(thresholds)
     check_texts(name=name, notes=notes)

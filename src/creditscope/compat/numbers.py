@@ -29,7 +29,13 @@ VANISHED = 1e-30  # a mean gradient of a smaller norm has no direction: as publi
 
 
 def residual_norms(model: nn.Module, x: Tensor) -> list[float]:
-    """The scale of the stream: median over samples of ‖h_l‖₂, for l = 0..L."""
+    """The scale of the stream: median over samples of ‖h_l‖₂, for l = 0..L.
+
+    >>> import creditscope, torch
+    >>> from creditscope.networks.build import build
+    >>> len(creditscope.residual_norms(build("resmlp", 6, 3, seed=0, d=8, depth=2), torch.ones(4, 6)))
+    3
+    """
     stream = _published(find_stream(model))
     (batch,) = checked_batches([(x, torch.zeros(len(x)))], model)  # labels play no part
     with undisturbed(model), torch.no_grad(), as_input_error(model, batch):
@@ -39,7 +45,14 @@ def residual_norms(model: nn.Module, x: Tensor) -> list[float]:
 
 
 def bp_grad_norms(model: nn.Module, x: Tensor, y: Tensor) -> list[float]:
-    """The size of the reference: median over samples of ‖∂(mean loss)/∂h_l‖₂, for l = 0..L; it carries 1/N."""
+    """The size of the reference: median over samples of ‖∂(mean loss)/∂h_l‖₂, for l = 0..L; it carries 1/N.
+
+    >>> import creditscope, torch
+    >>> from creditscope.networks.build import build
+    >>> network = build("resmlp", 6, 3, seed=0, d=8, depth=2)
+    >>> len(creditscope.bp_grad_norms(network, torch.ones(4, 6), torch.tensor([0, 1, 2, 0])))
+    3
+    """
     return look(model, [(x, y)], check_gradient=False).gradient_norms
 
 
@@ -47,6 +60,14 @@ def cross_batch_direction_stability(model: nn.Module, eval_batches: Iterable[Any
     """Agreement of the batches' mean gradients at h_l; NaN for a single batch.
 
     u_k = (mean of g_l over batch k)/‖·‖, zero if that norm is below 1e-30;   mean over pairs j < k of ⟨u_j, u_k⟩
+
+    >>> import creditscope, torch
+    >>> from creditscope.networks.build import build
+    >>> network = build("resmlp", 6, 3, seed=0, d=8, depth=2)
+    >>> inputs, labels = torch.linspace(-1, 1, 384).view(64, 6), torch.arange(64) % 3
+    >>> batches = list(zip(inputs.split(32), labels.split(32)))
+    >>> -1 <= creditscope.cross_batch_direction_stability(network, batches, layer_index=1) <= 1
+    True
     """
     return mean_pairwise(look(model, eval_batches, layer_index, check_gradient=False).directions)
 

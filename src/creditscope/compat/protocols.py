@@ -48,7 +48,12 @@ THREE = replace(  # the published protocol does not ask what made the reference 
 
 @dataclass(frozen=True, slots=True)
 class DiagnosticThresholds:
-    """Where `diagnose` raises its flags: (b) and (d) below, (a) and (c) above."""
+    """Where `diagnose` raises its flags: (b) and (d) below, (a) and (c) above.
+
+    >>> import creditscope
+    >>> creditscope.DiagnosticThresholds(frozen_acc_margin_pp=5.0).h_norm_explosion_ratio
+    50.0
+    """
 
     g_norm_floor: float = 1e-7
     h_norm_explosion_ratio: float = 50.0
@@ -67,6 +72,14 @@ class DiagnosticReport:
     bp_grad_norms          median ‖∂(mean loss)/∂h_l‖ over the first batch, l = 0..L
     cross_batch_stability  mean pairwise cosine of the batches' mean gradients at h_{stability_layer}; NaN for one batch
     verdict                `trustworthy`, `needs walk-back: <flags>` or `incomplete: <what is not known>`
+
+    >>> import creditscope, torch
+    >>> from creditscope.networks.build import build
+    >>> network = build("resmlp", 6, 3, seed=0, d=8, depth=2)
+    >>> inputs, labels = torch.linspace(-1, 1, 384).view(64, 6), torch.arange(64) % 3
+    >>> report = creditscope.diagnose(network, [(inputs, labels)], headline_acc=0.9)
+    >>> report.verdict == report.to_dict()["verdict"]
+    True
     """
 
     method_name: str
@@ -116,6 +129,15 @@ def diagnose(
 
     (a) max over l of m_{l+1}/m_l, m_l = median ‖h_l‖, first batch    (b) median ‖g_L‖, first batch
     (c) mean pairwise cosine of the batches' mean gradients           (d) headline_acc - frozen_baseline_acc, in points
+
+    >>> import creditscope, torch
+    >>> from creditscope.networks.build import build
+    >>> network = build("resmlp", 6, 3, seed=0, d=8, depth=2)
+    >>> inputs, labels = torch.linspace(-1, 1, 384).view(64, 6), torch.arange(64) % 3
+    >>> batches = list(zip(inputs.split(32), labels.split(32)))
+    >>> report = creditscope.diagnose(network, batches, headline_acc=0.9, frozen_baseline_acc=0.89)
+    >>> "(d) depth" in report.verdict
+    True
     """
     limits = thresholds or DiagnosticThresholds()
     accuracy, control = _share(headline_acc, "headline_acc"), _share(frozen_baseline_acc, "frozen_baseline_acc")
@@ -141,7 +163,16 @@ def diagnose(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FAProtocol:
-    """The three-diagnostic protocol on one batch; its accuracy is measured on that batch."""
+    """The three-diagnostic protocol on one batch; its accuracy is measured on that batch.
+
+    >>> import creditscope, torch
+    >>> from creditscope.networks.build import build
+    >>> network = build("resmlp", 6, 3, seed=0, d=8, depth=2)
+    >>> inputs, labels = torch.linspace(-1, 1, 384).view(64, 6), torch.arange(64) % 3
+    >>> answer = creditscope.FAProtocol(network, inputs, labels).run(frozen_baseline_acc=0.9)
+    >>> answer["verdict"]
+    'FAIL(D3)'
+    """
 
     model: nn.Module
     x_eval: Tensor

@@ -30,6 +30,10 @@ class CreditscopeCallback(Callback or object):  # type: ignore[misc]  # without 
     module   path of the network inside the LightningModule; the LightningModule itself if not given
     stop     end the run once D1 and D2 have fired, or numbers are not finite
     options  everything else that `Monitor` takes: every, credit, blocks, read, loss_fn, on_firing and so on
+
+    >>> import creditscope, torch
+    >>> held_out = [(torch.zeros(8, 6), torch.arange(8) % 3)]
+    >>> callback = creditscope.CreditscopeCallback(held_out, stop=True)  # for Trainer(callbacks=[callback])
     """
 
     def __init__(self, batches: Iterable[Any], *, module: str = "", stop: bool = False, **options: Any) -> None:

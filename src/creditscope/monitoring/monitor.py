@@ -71,6 +71,16 @@ class Monitor:
 
     The training goes on exactly as it would have: weights, gradients, modes, buffers and random states are left alone.
     Depth utility needs a control that has been trained: give it to `report(control_accuracy=...)`.
+
+    >>> import creditscope, torch
+    >>> from creditscope.networks.build import build
+    >>> network = build("resmlp", 6, 3, seed=0, d=8, depth=2)
+    >>> inputs, labels = torch.linspace(-1, 1, 384).view(64, 6), torch.arange(64) % 3
+    >>> monitor = creditscope.Monitor(network, [(inputs, labels)])
+    >>> for epoch in range(2):  # train here, then measure
+    ...     row = monitor.step(epoch)
+    >>> monitor.history[-1].epoch, monitor.history[-1].fires
+    (1, ())
     """
 
     def __init__(

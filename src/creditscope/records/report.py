@@ -90,7 +90,15 @@ class Report(Document):
         return self.to("latex", path)
 
     def to_markdown(self, path: Path | str | None = None) -> str:
-        """The same for a README or a rebuttal; written to `path` too if one is given."""
+        """The same for a README or a rebuttal; written to `path` too if one is given.
+
+        >>> import creditscope, torch
+        >>> from creditscope.networks.build import build
+        >>> network = build("resmlp", 6, 3, seed=0, d=8, depth=2)
+        >>> report = creditscope.audit(network, [(torch.eye(6), torch.arange(6) % 3)], name="untrained")
+        >>> "untrained" in report.to_markdown()
+        True
+        """
         return self.to("markdown", path)
 
     @classmethod

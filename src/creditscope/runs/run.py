@@ -129,6 +129,15 @@ def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "
     """A checkpoint from its folder: the network rebuilt from the spec, weights and feedback from the file.
 
     Where feedback or auxiliary networks are missing from the file the network still loads; its credit is not available.
+
+    >>> import creditscope, tempfile
+    >>> from creditscope.runs.run import train
+    >>> from creditscope.runs.spec import RunSpec
+    >>> spec = RunSpec(method="dfa", epochs=1, network_options={"d": 8, "depth": 1})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint = creditscope.load(train(spec).save(folder))
+    >>> checkpoint.rule.name, checkpoint.missing
+    ('dfa', ())
     """
     folder = Path(folder)
     record = RunRecord.from_json(folder / RECORD)

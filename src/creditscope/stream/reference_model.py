@@ -45,6 +45,15 @@ def plain_twin(model: nn.Module) -> nn.Module:
 
     A torch.nn layer with another forward becomes that torch.nn layer; backward hooks are left out. All weights are
     shared, so that the reference model follows the training. It is in evaluation mode.
+
+    >>> import creditscope, torch
+    >>> class OwnBackward(torch.nn.Linear):
+    ...     def forward(self, x):  # a torch.autograd.Function in a real one
+    ...         return super().forward(x)
+    >>> creditscope.plain_twin(torch.nn.Sequential(OwnBackward(2, 3)))
+    Sequential(
+      (0): Linear(in_features=2, out_features=3, bias=True)
+    )
     """
     changed: list[str] = []
     reference = _plain(bare(model), "", {}, changed)

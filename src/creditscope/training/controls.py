@@ -68,6 +68,21 @@ def depth_utility(
     blocks        path of the network's list of blocks
 
     A frozen block's parameters have requires_grad = False; if your loop moves them all the same, that is an error.
+
+    >>> import creditscope, torch
+    >>> from creditscope.networks.build import build
+    >>> inputs, labels = torch.linspace(-1, 1, 384).view(64, 6), torch.arange(64) % 3
+    >>> def train(network, seed):
+    ...     optimiser = torch.optim.SGD([p for p in network.parameters() if p.requires_grad], lr=0.1)
+    ...     torch.nn.functional.cross_entropy(network(inputs), labels).backward()
+    ...     optimiser.step()
+    >>> def evaluate(network):
+    ...     return (network(inputs).argmax(1) == labels).double().mean().item()
+    >>> def make(seed):
+    ...     return build("resmlp", 6, 3, seed, d=8, depth=2)
+    >>> utility = creditscope.depth_utility(make, train, evaluate, seeds=[0, 1])
+    >>> list(utility.accuracy), utility.finding.code
+    (['trained', 'frozen'], 'D3')
     """
     if not seeds:
         raise InvalidInput("There are no seeds, so nothing would be trained.\nGive at least one, better three.")

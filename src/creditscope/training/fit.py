@@ -49,6 +49,17 @@ def fit(
     resolved   every option of the run by its flat name; by default those of the rule and the recipe
     snapshot   a file for mid-run state: if it exists the run resumes from it, and ends with the same bits; one that
                belongs to another run is refused
+
+    >>> import creditscope
+    >>> from creditscope.datasets import datasets
+    >>> from creditscope.methods import methods
+    >>> from creditscope.networks.build import build
+    >>> from creditscope.training.recipe import Recipe
+    >>> data = datasets["mnist1d"]()
+    >>> network = build("resmlp", data.shape, data.classes, seed=0, d=8, depth=1)
+    >>> checkpoint = creditscope.fit(network, methods["dfa"](), data, Recipe(epochs=1), seed=0)
+    >>> checkpoint.record.method.formula, len(checkpoint.record.history)
+    ('a_l = e B_l,  e = softmax(logits) - onehot(labels)', 1)
     """
     started, checksum = time.perf_counter(), data.checksum
     device = next(network.parameters()).device

@@ -1,0 +1,37 @@
+"""Every public name has an example in its docstring, and the example runs."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+
+import pytest
+
+import creditscope
+
+NAMES = [name for name in creditscope.__all__ if name != "__version__"]
+NEEDS = {"CreditscopeCallback": "lightning"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.thirdparty] if name in NEEDS else []) for name in NAMES]
+)
+def test_the_example_of_a_public_name_runs(name: str) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    found = [test for test in doctest.DocTestFinder().find(getattr(creditscope, name), name) if test.examples]
+    assert found, f"creditscope.{name} has no example"
+    for test in found:
+        outcome = doctest.DocTestRunner(optionflags=doctest.FAIL_FAST).run(test)
+        assert not outcome.failed, test.name
+
+
+def test_the_names_of_a_newcomers_page_are_public() -> None:
+    expected = {"audit", "depth_utility", "fit", "load", "Monitor", "Report", "Batch", "plain_twin", "explain"}
+    assert expected <= set(creditscope.__all__)
+
+
+def test_explaining_needs_no_torch() -> None:
+    code = "import creditscope, sys; creditscope.explain('D1'); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
