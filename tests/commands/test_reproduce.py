@@ -181,8 +181,8 @@ def test_tables_only_runs_nothing(tiny, creditscope):
     assert (done.code, tiny.made) == (0, [])
     assert "not run: 4." in done.out
     assert not Path("runs").exists()
-    told = " ".join(creditscope("reproduce", "--help").out.split())
-    assert "0 if the tables were written, whatever runs are missing" in told
+    message = " ".join(creditscope("reproduce", "--help").out.split())
+    assert "0 if the tables were written, whatever runs are missing" in message
 
 
 def test_pages_are_written_on_request(tiny, creditscope):
@@ -249,10 +249,10 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tiny, creditscop
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        (("tinny",), "There is no experiment called 'tinny'. Did you mean 'tiny'?"),
-        (("tinny", "--list"), "There is no experiment called 'tinny'"),
+        (("tinny",), "There is no paper or experiment called 'tinny'. Did you mean 'tiny'?"),
+        (("tinny", "--list"), "There is no paper or experiment called 'tinny'"),
         (("little", "tinny"), "There is no experiment called 'tinny'. Did you mean 'tiny'?"),
         (("litle", "tiny"), "There is no paper called 'litle'. Did you mean 'little'?"),
         (("tiny", "--budget", "laptopp"), "There is no budget called 'laptopp'. Did you mean 'laptop'?"),
@@ -261,10 +261,10 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tiny, creditscop
         (("tiny", "--workers", "0"), "--workers"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_2(tiny, creditscope, arguments, told):
+def test_an_invalid_name_or_path_exits_with_2(tiny, creditscope, arguments, message):
     done = creditscope("reproduce", *arguments)
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
     assert not Path("results").exists()
 
 

@@ -132,7 +132,7 @@ def table(*rows: ComparisonRow, **fields: Any) -> ComparisonTable:
 
 FLAGS = Flags("flags (x), (y)", {"D1": "(x)", "D3": "(y)"})
 GAP = Quantity("gap", "points between the methods", "points")
-FIRST_LOSS = at_epoch("loss", "loss", "size", 1, lambda row: row.loss)
+FIRST_LOSS = at_epoch("loss", "loss", "size", 1, lambda row: row.loss, early=True)
 PUBLISHED = PublishedFigures.model_validate(
     {
         "about": "invented",

@@ -82,7 +82,7 @@ def test_the_words_name_row_quantity_run_and_both_numbers():
     ]
 
 
-def test_a_move_that_six_digits_do_not_show_is_told_by_its_size():
+def test_a_move_that_six_digits_do_not_show_is_described_by_its_size():
     change = moved(VALUES, (VALUES[0] * (1 + 2e-15), *VALUES[1:]))
     assert "relative change 2e-15 now" in in_words(change)
 

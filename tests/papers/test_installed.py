@@ -66,9 +66,13 @@ def test_one_name_is_a_paper_or_the_experiment_of_the_only_paper_that_has_it(pap
     [
         ({}, (None, None), "No paper is installed."),
         (TWO, (None, None), "Several papers are installed: made, other.\nNothing was run. Name one: creditscope"),
-        (TWO, ("speed", None), "Several papers have an experiment called 'speed': made, other."),
+        (
+            TWO,
+            ("speed", None),
+            "called 'speed': made, other.\nNothing was run. Name one: creditscope reproduce made speed",
+        ),
         (TWO, ("sped", None), "There is no paper or experiment called 'sped'. Did you mean 'speed'?"),
-        (ONE, ("sped", None), "There is no experiment called 'sped'. Did you mean 'speed'?"),
+        (ONE, ("sped", None), "There is no paper or experiment called 'sped'. Did you mean 'speed'?"),
         (ONE, ("mad", "speed"), "There is no paper called 'mad'. Did you mean 'made'?"),
         (ONE, ("made", "sped"), "There is no experiment called 'sped'. Did you mean 'speed'?"),
     ],

@@ -54,7 +54,7 @@ def test_an_untrained_network_has_epoch_zero():
 
 
 def test_a_number_of_an_epoch_is_that_epochs_or_none():
-    norm = q.at_epoch("h_L", "‖h_L‖", "scale", 2, lambda row: row.hidden_norms[-1])
+    norm = q.at_epoch("h_L", "‖h_L‖", "scale", 2, lambda row: row.hidden_norms[-1], early=True)
     made = run(SPEC, history=[epoch(1, hidden_norms=(1.0, 2.0)), epoch(2, hidden_norms=(3.0, 4.0))])
     assert (norm.name, norm.read(made), norm.early) == ("h_L_2", 4.0, True)
     assert math.isnan(norm.read(run(SPEC, history=[epoch(1)])))

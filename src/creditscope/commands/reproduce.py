@@ -161,6 +161,7 @@ def _write(name: str, archive: RunArchive, out: Path, records: Path, html: Path 
     from creditscope.papers.changes import changes, changes_text, read_table
     from creditscope.papers.rendering import table_files, table_text
     from creditscope.papers.tables import comparison_table
+    from creditscope.records.labels import counted
     from creditscope.study.export import write_records
 
     current = archive.refreshed()
@@ -172,7 +173,7 @@ def _write(name: str, archive: RunArchive, out: Path, records: Path, html: Path 
     count = write_records(current.plan(name), current.store, records)
     for file, text in table_files(table, Path(os.path.relpath(records, out)).as_posix()).items():
         write_text(out / file, text)
-    say(f"wrote {out / table.stem}.md, and {count} record{'' if count == 1 else 's'} to {records}")
+    say(f"wrote {out / table.stem}.md, and {counted(count, 'record')} to {records}")
     if not count:
         say("No run of it has a record here. Committed records are found in the clone's folder, or by --results.")
     if html is not None:

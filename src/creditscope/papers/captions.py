@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from creditscope.papers.archive import RunArchive
-from creditscope.papers.published import count_of
-from creditscope.records.labels import named
+from creditscope.records.labels import counted, named
 from creditscope.runs.spec import RunSpec
 
 
@@ -56,4 +55,4 @@ def _values(specs: Iterable[RunSpec], option: str) -> set[str]:
 
 
 def _length_and_seeds(epochs: int, seeds: Sequence[int]) -> str:
-    return f"{count_of(epochs, 'epoch')}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+    return f"{counted(epochs, 'epoch')}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"

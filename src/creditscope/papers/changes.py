@@ -99,21 +99,21 @@ def _inside(value: Number, old: ComparisonRow) -> bool | None:
     return low <= points[0] <= high
 
 
-def changes_text(found: Changes) -> str:
-    """The changes in words, one line for every number that moved; empty if there was nothing to compare."""
-    count = found.same + len(found.moved)
+def changes_text(made: Changes) -> str:
+    """The changes in words, one line for every number that changed; empty if there was nothing to compare."""
+    count = made.same + len(made.moved)
     if not count:
         return ""
-    new = f" {found.new:,} new." if found.new else ""
-    if not found.moved:
+    new = f" {made.new:,} new." if made.new else ""
+    if not made.moved:
         return f"All {count:,} numbers are identical to the previous table, to the last bit.{new}"
     words = {True: "inside the seeds' 95 % interval", False: "OUTSIDE the seeds' 95 % interval"}
     lines = [
         f"  {change.row}, {change.heading}, {_run(change.key)}: {_digits(change.was)} before, {_size(change)}"
         f" ({'no interval over seeds' if change.inside is None else words[change.inside]})"
-        for change in found.moved
+        for change in made.moved
     ]
-    return "\n".join((f"{len(found.moved)} of {count:,} numbers differ from the previous table.{new}", *lines))
+    return "\n".join((f"{len(made.moved)} of {count:,} numbers differ from the previous table.{new}", *lines))
 
 
 def _run(key: str) -> str:

@@ -17,8 +17,9 @@ from enum import StrEnum
 from statistics import fmean, stdev
 from typing import Literal
 
-from creditscope.papers.published import IMAGES, PublishedFigure, count_of
-from creditscope.statistics.intervals import LEVEL
+from creditscope.papers.published import IMAGES, PublishedFigure
+from creditscope.records.labels import counted
+from creditscope.statistics.intervals import t_quantile
 
 Kind = Literal["share", "cosine", "size", "scale", "spread", "points", "count", "epoch", "flags"]
 LOGARITHMIC = ("scale", "spread")
@@ -115,7 +116,7 @@ def _same(flags: tuple[str, ...], figure: PublishedFigure, unknown: tuple[str, .
 
 def _events(absent: Sequence[bool], figure: PublishedFigure, epochs: int | None, theirs: int | None) -> Comparison:
     """Epochs of an event that did not happen in some of our runs."""
-    within = "" if epochs is None else f" within {count_of(epochs, 'epoch')}"
+    within = "" if epochs is None else f" within {counted(epochs, 'epoch')}"
     shorter = epochs is not None and theirs is not None and epochs < theirs
     if figure.never and all(absent):
         note = f"ours: not{within}" + (f", theirs: not within {theirs}" if shorter else "")
@@ -191,7 +192,7 @@ def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Comparison:
         unit = " decades" if kind in ("scale", "size") else ""
         rule = f"no spread: compared within {TOLERANCE[kind]:g}{unit}" if TOLERANCE[kind] else ""
         return Comparison(Agreement.AGREES if within else Agreement.DIFFERS, difference, None, rule)
-    errors, limit = difference / error, _quantile(freedom)
+    errors, limit = difference / error, t_quantile(freedom)
     apart = _distance(ours.mean, theirs.mean, kind) > (TOLERANCE | COARSE).get(kind, math.inf)
     if same:
         agreement, why = Agreement.AGREES, "the same to the printed digits" if abs(errors) > limit else ""
@@ -210,7 +211,7 @@ def welch_of(left: PublishedFigure, right: PublishedFigure) -> tuple[float, floa
         return math.nan, math.nan
     sides = (_Side(left.mean, left.std, left.seeds), _Side(right.mean, right.std, right.seeds))
     error, freedom, _ = _standard_error(*sides)
-    half = _quantile(freedom) * (error or 0.0)
+    half = t_quantile(freedom) * (error or 0.0)
     return left.mean - right.mean - half, left.mean - right.mean + half
 
 
@@ -237,9 +238,3 @@ def _standard_error(ours: _Side, theirs: _Side) -> tuple[float | None, float, st
         if known.std is not None:
             return known.std * math.sqrt(1 / ours.seeds + 1 / theirs.seeds), known.seeds - 1, note
     return None, 1.0, ""
-
-
-def _quantile(freedom: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + LEVEL) / 2))

@@ -41,39 +41,18 @@ def choose(papers: dict[str, Paper], first: str | None, second: str | None) -> t
         raise InvalidInput(
             f"No paper is installed.\nThere is nothing to reproduce. Install a package with the entry point {GROUP}."
         )
-    if second is not None:
-        paper = _named(papers, first or "")
-        return paper, [paper.experiment(second).name]
-    if first in papers:
-        return papers[first], papers[first].names
-    if first is None:
-        if len(papers) > 1:
-            raise InvalidInput(
-                f"Several papers are installed: {', '.join(papers)}.\n"
-                f"Nothing was run. Name one: creditscope reproduce {next(iter(papers))}"
-            )
-        paper = next(iter(papers.values()))
-        return paper, paper.names
-    return _by_experiment(papers, first)
-
-
-def _named(papers: dict[str, Paper], name: str) -> Paper:
-    if name not in papers:
-        raise UnknownName(unknown("paper", name, papers))
-    return papers[name]
-
-
-def _by_experiment(papers: dict[str, Paper], name: str) -> tuple[Paper, list[str]]:
-    """The only paper with an experiment of that name."""
-    having = [paper for paper in papers.values() if name in paper.names]
+    if second is not None or first in papers:
+        if first not in papers:
+            raise UnknownName(unknown("paper", first, papers))
+        return papers[first], papers[first].names if second is None else [papers[first].experiment(second).name]
+    having = [paper for paper in papers.values() if first is None or first in paper.names]
+    if not having:
+        names = [name for paper in papers.values() for name in (paper.name, *paper.names)]
+        raise UnknownName(unknown("paper or experiment", first, names))
     if len(having) > 1:
+        several = "are installed" if first is None else f"have an experiment called {first!r}"
         raise InvalidInput(
-            f"Several papers have an experiment called {name!r}: {', '.join(paper.name for paper in having)}.\n"
-            f"Nothing was run. Name the paper first: creditscope reproduce {having[0].name} {name}"
+            f"Several papers {several}: {', '.join(paper.name for paper in having)}.\n"
+            f"Nothing was run. Name one: creditscope reproduce {having[0].name} {first or ''}".rstrip()
         )
-    if having:
-        return having[0], [name]
-    if len(papers) == 1:
-        next(iter(papers.values())).experiment(name)  # says which experiments there are
-    experiments = [one for paper in papers.values() for one in paper.names]
-    raise UnknownName(unknown("paper or experiment", name, [*papers, *experiments]))
+    return having[0], having[0].names if first is None else [first]

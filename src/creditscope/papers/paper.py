@@ -107,5 +107,5 @@ class Paper:
     def number(self, name: str) -> int:
         """The position of an experiment, counted from 1."""
         if name not in self.names:
-            raise UnknownName(f"{unknown('experiment', name, self.names)}\n`creditscope reproduce --list` shows them.")
+            raise UnknownName(unknown("experiment", name, self.names))
         return self.names.index(name) + 1

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from creditscope.papers.archive import RunArchive
-from creditscope.papers.published import count_of
+from creditscope.records.labels import counted
 from creditscope.study.display.table import drawn
 from creditscope.study.engines.engine import cores
 from creditscope.study.plan import Plan
@@ -31,10 +31,10 @@ def listing(archive: RunArchive, width: int, workers: int | None, names: Sequenc
         table.add_row(*_row(name, archive, pace, parallel))
     left = _left(everything, archive, pace, parallel)
     head = (
-        f"{archive.paper.citation}\nBudget {archive.budget}, {count_of(parallel, 'run')} in parallel; "
+        f"{archive.paper.citation}\nBudget {archive.budget}, {counted(parallel, 'run')} in parallel; "
         "times are estimated from finished runs."
     )
-    total = f"{len(done)} of {count_of(len(everything), 'run')} done; time left: {left}."
+    total = f"{len(done)} of {counted(len(everything), 'run')} done; time left: {left}."
     return f"{head}\n\n{drawn(table, width)}\n\n{total}"
 
 

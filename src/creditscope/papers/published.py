@@ -9,15 +9,11 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from creditscope.errors import BadFile
 from creditscope.files import read_text
+from creditscope.records.labels import counted
 from creditscope.records.record import Record
 
 T = TypeVar("T")
 IMAGES = 128  # the batch whose mean loss our own gradient norms refer to (D2)
-
-
-def count_of(count: int, noun: str) -> str:
-    """A count with its noun: 1 epoch, 30 epochs."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 class PublishedFigure(Record):
@@ -54,7 +50,7 @@ class PublishedTraining(Record):
     @property
     def text(self) -> str:
         """The same in one line."""
-        length = "" if self.epochs is None else count_of(self.epochs, "epoch")
+        length = "" if self.epochs is None else counted(self.epochs, "epoch")
         trained = ", ".join(part for part in (length, self.seeds) if part)
         return "; ".join(part for part in (trained, self.note) if part)
 

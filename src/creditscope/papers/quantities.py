@@ -44,23 +44,14 @@ def measured(record: RunRecord, name: str) -> Measurement | None:
     return record.report.measures.get(name) if record.report is not None else None
 
 
-def measure(name: str) -> Reader:
-    """Reads the value of a measure; NaN without one."""
+def measure(name: str, layer: int | None = None) -> Reader:
+    """Reads a measure, or its number at one layer; NaN without one."""
 
     def read(record: RunRecord) -> float:
         measurement = measured(record, name)
-        return measurement.value if measurement is not None else math.nan
-
-    return read
-
-
-def layer_of(name: str, layer: int) -> Reader:
-    """Reads a measure at one layer; NaN without one."""
-
-    def read(record: RunRecord) -> float:
-        measurement = measured(record, name)
-        layers = measurement.per_layer if measurement is not None else ()
-        return layers[layer] if layer < len(layers) else math.nan
+        if measurement is None or layer is None:
+            return math.nan if measurement is None else measurement.value
+        return measurement.per_layer[layer] if layer < len(measurement.per_layer) else math.nan
 
     return read
 
@@ -90,13 +81,15 @@ def first_epoch(code: str, read: Callable[[HistoryRow], float]) -> Reader:
     return first
 
 
-def at_epoch(name: str, heading: str, kind: Kind, epoch: int, read: Callable[[HistoryRow], float]) -> Quantity:
+def at_epoch(
+    name: str, heading: str, kind: Kind, epoch: int, read: Callable[[HistoryRow], float], *, early: bool = False
+) -> Quantity:
     """A number of the history after so many epochs."""
 
     def number(record: RunRecord) -> float:
         return next((read(row) for row in record.history if row.epoch + 1 == epoch), math.nan)
 
-    return Quantity(f"{name}_{epoch}", f"{heading} after epoch {epoch}", kind, number, early=True)
+    return Quantity(f"{name}_{epoch}", f"{heading} after epoch {epoch}", kind, number, early)
 
 
 def row_gamma(layer: int) -> Callable[[HistoryRow], float]:
@@ -147,11 +140,11 @@ NUDGE = Quantity("nudge", "deep nudging, relative step", "size", measure("nudge"
 NUDGE_ABSOLUTE = Quantity("nudge_absolute", "deep nudging, absolute step", "size", measure("nudge_absolute"))
 LOSS_DROP = Quantity("loss_drop", "fall of the training loss", "size", _loss_drop)
 BLOCK_DRIFT = Quantity("block_drift", "drift of the block weights", "scale", measure("weight_drift"))
-EMBED_DRIFT = Quantity("embed_drift", "drift of the embedding weights", "scale", layer_of("weight_drift", 0))
+EMBED_DRIFT = Quantity("embed_drift", "drift of the embedding weights", "scale", measure("weight_drift", 0))
 FIRST_D1 = Quantity("first_D1", "first epoch of D1", "epoch", first_epoch("D1", lambda row: row.d1))
 FIRST_D2 = Quantity("first_D2", "first epoch of D2", "epoch", first_epoch("D2", lambda row: row.d2))
 
 
 def gamma(layer: int) -> Quantity:
     """Γ of one layer."""
-    return Quantity(f"gamma_{layer}", f"Γ at layer {layer}", "cosine", layer_of("gamma", layer))
+    return Quantity(f"gamma_{layer}", f"Γ at layer {layer}", "cosine", measure("gamma", layer))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from creditscope.papers.published import count_of, read_data
+from creditscope.papers.published import read_data
+from creditscope.records.labels import counted
 from creditscope.records.record import Record
 
 if TYPE_CHECKING:
@@ -63,4 +64,4 @@ def _lengths(paper: Paper, table: ComparisonTable, row: ComparisonRow) -> list[s
         return []
     if row.kind == "epoch" and row.values and max(row.values) <= row.epochs * OUTSET:
         return []
-    return [f"Ours: {count_of(row.epochs, 'epoch')}; theirs: {count_of(theirs, 'epoch')}."]
+    return [f"Ours: {counted(row.epochs, 'epoch')}; theirs: {counted(theirs, 'epoch')}."]

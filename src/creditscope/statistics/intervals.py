@@ -57,10 +57,15 @@ def _spread(values: Sequence[float]) -> float:
     return stdev(values) if all(math.isfinite(value) for value in values) else math.nan
 
 
-def _student(centre: float, error: float, freedom: float) -> Interval:
+def t_quantile(freedom: float) -> float:
+    """The two-sided 95 % quantile of Student's t."""
     from scipy.special import stdtrit  # the t quantile itself; scipy.stats costs a second to import
 
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
+    return float(stdtrit(freedom, (1 + LEVEL) / 2))
+
+
+def _student(centre: float, error: float, freedom: float) -> Interval:
+    half = t_quantile(freedom) * error
     return centre - half, centre + half
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from creditscope.statistics.intervals import LEVEL, t_interval, wilson_interval
+from creditscope.statistics.intervals import t_interval, t_quantile, wilson_interval
 
 MOST_SEEDS = 1000
 
@@ -47,12 +47,10 @@ def seeds_to_settle(differences: Sequence[float], limit: float) -> int | None:
 
     min n with  t_{n-1} · s/√n < |mean - limit|;  None if a thousand would not do, or if fewer than two are known.
     """
-    from scipy.special import stdtrit
-
     if len(differences) < 2 or not all(math.isfinite(value) for value in differences):
         return None
     distance, s = abs(fmean(differences) - limit), stdev(differences)
     for n in range(2, MOST_SEEDS + 1):
-        if float(stdtrit(n - 1, (1 + LEVEL) / 2)) * s / math.sqrt(n) < distance:
+        if t_quantile(n - 1) * s / math.sqrt(n) < distance:
             return n
     return None

@@ -10,10 +10,10 @@ from creditscope.papers.archive import RunArchive
 from creditscope.papers.claims import Answer, Case, all_of, claim, decide, each_run
 from creditscope.papers.comparison import DRAWS
 from creditscope.papers.paper import Where
-from creditscope.papers.published import count_of
 from creditscope.protocols import protocol_named
+from creditscope.records.labels import counted
 from creditscope.records.run import RunRecord
-from creditscope.statistics.intervals import LEVEL
+from creditscope.statistics.intervals import t_quantile
 from creditscope.study.tables import AuditRow, SeedRow
 from creditscope.verdict import Status
 from creditscope_papers.hao2026 import profiles
@@ -23,9 +23,7 @@ SEEDS = 3
 SMALL = 0.05  # |Γ| of layers that carry no alignment
 DFA: Where = {"method": "dfa", "method.index": "output"}
 INDICES = ("output", "input")  # the state whose credit trains a block of DFA; published: input
-DEGENERATE_AND_UNUSED = {
-    mode.name for mode in protocol_named("three").modes if "D0" not in mode.requires
-}  # D1 + D2, D3
+MODES = {mode.name for mode in protocol_named("three").modes if "D0" not in mode.requires}  # D1 with D2, and D3
 
 
 def _seeds(archive: RunArchive, study: str, where: Where) -> Sequence[SeedRow]:
@@ -47,8 +45,8 @@ def bp_is_silent(archive: RunArchive) -> Answer:
         firsts = {} if record is None else {"D1": q.FIRST_D1.read(record), "D2": q.FIRST_D2.read(record)}
         fired = [f"{code} fires" for code in seed.findings if fires(seed, code)]
         fired += [f"{code} fired after epoch {first:.0f}" for code, first in firsts.items() if math.isfinite(first)]
-        known = str(seed.verdict) == "PASS" and all(math.isinf(first) for first in firsts.values())
-        length = count_of(len(record.history), "epoch") if record is not None else ""
+        known = seed.verdict.outcome == "pass" and all(math.isinf(first) for first in firsts.values())
+        length = counted(len(record.history), "epoch") if record is not None else ""
         silent = [f"nothing fires within {length}"] if length and known else []
         text = ", ".join((f"seed {seed.seed}: {seed.verdict}", *(fired or silent)))
         cases.append(Case(text, False if fired else True if known else None, (seed.key,)))
@@ -67,8 +65,7 @@ def dfa_fails(archive: RunArchive) -> Answer:
     """Both failure modes are shown on every seed: D1 with D2, and D3."""
     cases = []
     for index, seed in _dfa(archive):
-        shown, ruled_out = set(seed.verdict.shown), set(seed.verdict.ruled_out)
-        holds = shown >= DEGENERATE_AND_UNUSED or (False if ruled_out & DEGENERATE_AND_UNUSED else None)
+        holds = set(seed.verdict.shown) >= MODES or (False if MODES & set(seed.verdict.ruled_out) else None)
         cases.append(Case(f"{index}, seed {seed.seed}: {seed.verdict}", holds, (seed.key,)))
     return decide(cases, len(INDICES) * SEEDS)
 
@@ -113,7 +110,7 @@ def penalty_removes_the_explosion_only(archive: RunArchive) -> Answer:
         answers = [fires(seed, code) for seed in row.seeds for code in ("D1", "D2")]
         holds = all_of(None if answer is None else answer is wanted for answer in answers)
         word = "fire" if wanted else "pass"
-        verb = {True: word, False: f"do not {word}", None: f"cannot be text to {word}"}[holds]
+        verb = {True: word, False: f"do not {word}", None: f"cannot be shown to {word}"}[holds]
         text = f"λ = {strength:g}: D1 and D2 {verb} on all of {len(row.seeds)} seeds"
         keys = tuple(seed.key for seed in row.seeds)
         cases.append(Case(text, None if holds and len(row.seeds) < SEEDS else holds, keys))
@@ -159,7 +156,7 @@ def no_collapse_without_layernorm(archive: RunArchive) -> Answer:
 
     def judge(record: RunRecord) -> tuple[str, bool | None]:
         first = q.FIRST_D2.read(record)
-        lasting = f"not within {count_of(len(record.history), 'epoch')}"
+        lasting = f"not within {counted(len(record.history), 'epoch')}"
         when = "not known" if math.isnan(first) else lasting if math.isinf(first) else f"after epoch {first:.0f}"
         return when, None if math.isnan(first) else math.isinf(first)
 
@@ -171,9 +168,7 @@ def no_collapse_without_layernorm(archive: RunArchive) -> Answer:
 
 def null_bound(spread: float) -> float:
     """How far the mean of a null's draws may lie from 0:  t(19, 0.975) · s/√20."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(DRAWS - 1, (1 + LEVEL) / 2)) * spread / math.sqrt(DRAWS)
+    return t_quantile(DRAWS - 1) * spread / math.sqrt(DRAWS)
 
 
 @claim("The mean Γ of 20 fresh draws of the feedback is 0 within its error", "fresh_feedback")

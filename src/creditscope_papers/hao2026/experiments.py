@@ -41,7 +41,7 @@ def _gamma_of_layer_0(record: RunRecord) -> float:
 LAYERS = tuple(q.gamma(layer) for layer in range(5))
 LAYER_0 = Quantity("gamma_0", "Γ at layer 0, last valid epoch", "cosine", _gamma_of_layer_0, early=True)
 FIRST_GAMMAS = tuple(
-    at_epoch(name, heading, "cosine", epoch, read)
+    at_epoch(name, heading, "cosine", epoch, read, early=True)
     for epoch in (1, 2)
     for name, heading, read in (
         ("gamma_0", "Γ at layer 0", q.row_gamma(0)),
@@ -49,8 +49,12 @@ FIRST_GAMMAS = tuple(
         ("gamma_deep", "deep Γ", q.row_deep_gamma),
     )
 )
-FIRST_GRADIENTS = tuple(at_epoch("g_L", "‖g_L‖ at N = 128", "scale", at, lambda row: row.d2) for at in range(1, 6))
-FIRST_STATES = tuple(at_epoch("h_L", "‖h_L‖", "scale", at, lambda row: row.hidden_norms[-1]) for at in (1, 2, 3))
+FIRST_GRADIENTS = tuple(
+    at_epoch("g_L", "‖g_L‖ at N = 128", "scale", epoch, lambda row: row.d2, early=True) for epoch in range(1, 6)
+)
+FIRST_STATES = tuple(
+    at_epoch("h_L", "‖h_L‖", "scale", epoch, lambda row: row.hidden_norms[-1], early=True) for epoch in (1, 2, 3)
+)
 GRADIENT_BEFORE = Quantity("g_L_0", "‖g_L‖ at N = 128 before training", "scale", DEEPEST_GRADIENT.read, early=True)
 STATE_BEFORE = Quantity("h_L_0", "‖h_L‖ before training", "scale", DEEPEST_STATE.read, early=True)
 _D2_LARGER = q.first_epoch("D2", lambda row: row.d2 * IMAGES / LARGER)

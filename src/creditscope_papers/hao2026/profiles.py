@@ -11,6 +11,7 @@ from itertools import takewhile
 
 from creditscope.diagnostics import diagnostics
 from creditscope.papers.archive import RunArchive, SelectedRuns
+from creditscope.papers.quantities import measured
 from creditscope.records.run import HistoryRow, RunRecord
 from creditscope.statistics.layers import mean
 from creditscope.verdict import Finding, Measurement, Status
@@ -55,7 +56,7 @@ def carried_by_layer_zero(record: RunRecord) -> bool | None:
 
 def best_layer(record: RunRecord) -> int | None:
     """The layer with the largest Γ; None where Γ was not measured."""
-    gamma = record.report.measures.get("gamma") if record.report is not None else None
+    gamma = measured(record, "gamma")
     layers = gamma.per_layer if gamma is not None else ()
     return max(range(len(layers)), key=layers.__getitem__) if layers else None
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.claims import all_of
-from creditscope.papers.quantities import Quantity
+from creditscope.papers.quantities import Quantity, measured
 from creditscope.papers.tables import ComparisonRow, aggregate_row, keys_of
 from creditscope.records.run import RunRecord
 from creditscope.report.charts.margins import Decision
@@ -35,7 +35,7 @@ def unaligned(seed: SeedRow, record: RunRecord) -> bool | None:
     """Whether accuracy or Γ as usually reported gives cause for doubt: at chance, or no positive alignment."""
     if at_chance(seed, record):
         return True
-    gamma = record.report.measures.get("gamma_clamped_mean") if record.report is not None else None
+    gamma = measured(record, "gamma_clamped_mean")
     return None if gamma is None else not gamma.value > 0
 
 

@@ -62,12 +62,14 @@ def test_bp_passes_and_never_fires(make, status):
     assert answer(claims.bp_is_silent, make, "main_audit") == status
 
 
-def test_what_fired_on_bp_is_told():
-    told = claims.bp_is_silent.ask(archive(bp(history=[epoch(1), epoch(2, d1=60.0), epoch(3)]), "main_audit")).because
-    assert "seed 42: PASS, D1 fired after epoch 2" in told
+def test_what_fired_on_bp_is_named():
+    because = claims.bp_is_silent.ask(
+        archive(bp(history=[epoch(1), epoch(2, d1=60.0), epoch(3)]), "main_audit")
+    ).because
+    assert "seed 42: PASS, D1 fired after epoch 2" in because
 
 
-# --- DFA against its frozen twin ---
+# --- DFA against its frozen control ---
 
 
 def dfa(values=EXPLODED, accuracy=0.30, frozen: float | None = 0.35, index=("input", "output"), **fields):
@@ -118,7 +120,7 @@ def test_dfa_lies_below_its_frozen_control(make, status):
     assert answer(claims.dfa_below_frozen, make, "main_audit") == status
 
 
-def test_below_the_twin_is_answered_with_the_keys_of_both_runs():
+def test_below_the_control_is_answered_with_the_keys_of_both_runs():
     found = claims.dfa_below_frozen.ask(archive(dfa(), "main_audit"))
     assert len(found.keys) == 12
     assert "index = input, seed 42: -5.0 points (-6.3 to -3.7)" in found.because
@@ -192,6 +194,12 @@ def penalised(plain=EXPLODED, values=HEALTHY, accuracy=0.36, frozen: float | Non
 )
 def test_the_penalty_removes_d1_and_d2_and_d3_does_not_pass(make, status):
     assert answer(claims.penalty_removes_the_explosion_only, make, "penalty") == status
+
+
+def test_a_diagnostic_that_was_not_measured_is_not_shown_to_pass():
+    made = archive(penalised(values=None), "penalty")
+    because = claims.penalty_removes_the_explosion_only.ask(made).because
+    assert "λ = 0.01: D1 and D2 cannot be shown to pass on all of 3 seeds" in because
 
 
 def test_without_the_plain_runs_nothing_is_removed():
@@ -302,7 +310,7 @@ def test_runs_with_a_terminal_layernorm_are_other_runs():
 
 
 def fresh(centre: float, spread: float, z: float = 10.0):
-    """A null of this centre and spread, told by D6's z."""
+    """A null of this centre and spread, as D6's z implies."""
     measures = {
         **ALIGNED,
         "gamma": Measurement(centre + z * spread),
@@ -335,8 +343,8 @@ def test_the_bound_is_that_of_a_mean_of_as_many_draws_as_are_made():
     from creditscope.probes.nulls import DRAWS
 
     assert claims.DRAWS == DRAWS
-    told = claims.fresh_feedback_is_chance.ask(archive(fresh(0.002, 0.02), "fresh_feedback")).because
-    assert "seed 42: mean +0.0020, t(19, 0.975) · s/√20 = 0.0094" in told
+    because = claims.fresh_feedback_is_chance.ask(archive(fresh(0.002, 0.02), "fresh_feedback")).because
+    assert "seed 42: mean +0.0020, t(19, 0.975) · s/√20 = 0.0094" in because
 
 
 def test_a_mean_of_draws_around_zero_is_refused_once_in_twenty_times():
@@ -360,7 +368,7 @@ def test_without_records_every_claim_is_undecided(claim):
 
 
 WITHOUT_AUDIT = {
-    claims.bp_is_silent: "fails",  # no better than its frozen twin: D3 fires
+    claims.bp_is_silent: "fails",  # no better than its frozen control: D3 fires
     claims.no_collapse_without_layernorm: "holds",  # from the history
 }
 

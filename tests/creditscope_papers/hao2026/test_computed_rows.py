@@ -71,7 +71,7 @@ def test_on_several_seeds_every_seed_climbs_for_itself():
 
 
 def audited(growth: dict[str, float], reference: dict[str, float] | None = None):
-    """Methods with this growth; every one gains 20 points over its twin."""
+    """Methods with this growth; every one gains 20 points over its control."""
 
     def make(spec: RunSpec) -> RunRecord | None:
         if spec.control != "none":
@@ -152,12 +152,12 @@ def test_methods_without_a_run_are_named_beside_every_limit():
 FAILING = ("dfa", "state_bridge", "credit_bridge")
 
 
-def judged(failing=FAILING, absent=(), twins=True):
+def judged(failing=FAILING, absent=(), controls=True):
     def make(spec: RunSpec) -> RunRecord | None:
         if spec.method in absent:
             return None
         if spec.control != "none":
-            return run(spec, 0.35) if twins else None
+            return run(spec, 0.35) if controls else None
         return run(spec, 0.3, EXPLODED) if spec.method in failing else run(spec, 0.6)
 
     return make
@@ -194,7 +194,7 @@ def test_a_method_that_is_missing_leaves_the_count_open():
 
 
 def test_without_frozen_controls_only_what_needs_them_is_open():
-    found = rows_of("decision_utility", judged(twins=False))
+    found = rows_of("decision_utility", judged(controls=False))
     assert {row for (row, _), line in found.items() if line.agreement == "not run"} == {"+ D3", "all"}
 
 
@@ -251,7 +251,7 @@ def test_the_chart_counts_seeds_and_leaves_out_those_without_an_answer():
     assert found["dfa", "+ D1"] == (3, 3)
     assert found["bp", "all"] == (0, 3)
     assert len(found) == 6 * len(STRATEGIES)
-    without = {(one.label, one.strategy) for one in decisions(archive(judged(twins=False), "decision_utility"))}
+    without = {(one.label, one.strategy) for one in decisions(archive(judged(controls=False), "decision_utility"))}
     assert ("bp", "+ D3") not in without
     assert ("bp", "+ D1") in without
     assert decisions(archive()) == []
@@ -290,7 +290,7 @@ def test_a_full_audit_that_says_the_opposite_is_counted():
     assert found["bp, ‖g_4‖ logged", "contradictions"].values == (0.0,)
 
 
-def test_without_a_twin_or_a_history_there_is_no_partial_audit():
+def test_without_a_control_or_a_history_there_is_no_partial_audit():
     for make in (
         lambda spec: logged(spec) if spec.control == "none" else None,
         lambda spec: logged(spec).model_copy(update={"history": ()}) if spec.control == "none" else logged(spec),
@@ -299,13 +299,13 @@ def test_without_a_twin_or_a_history_there_is_no_partial_audit():
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "note"),
     [
         ({"history": ()}, "seed 123 has no epoch to be read as a log"),
         ({"history": (epoch(accuracy=math.nan),)}, "seed 123 has no accuracy"),
     ],
 )
-def test_a_run_that_cannot_be_read_as_a_log_is_named(changes, told):
+def test_a_run_that_cannot_be_read_as_a_log_is_named(changes, note):
     def make(spec: RunSpec) -> RunRecord | None:
         made = logged(spec)
         return (
@@ -313,7 +313,7 @@ def test_a_run_that_cannot_be_read_as_a_log_is_named(changes, told):
         )
 
     found = rows_of("partial_audit", make)
-    assert found["bp, ‖g_2‖ logged", "contradictions"].note == told
+    assert found["bp, ‖g_2‖ logged", "contradictions"].note == note
     assert found["dfa, ‖g_2‖ logged", "contradictions"].values == (0.0,)
 
 

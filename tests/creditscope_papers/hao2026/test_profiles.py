@@ -71,7 +71,7 @@ def test_without_d5_nothing_is_known():
 
 
 @pytest.mark.parametrize("budget", ["laptop", "paper"])
-def test_short_runs_are_told_from_long_ones(budget):
+def test_short_runs_are_distinguished_from_long_ones(budget):
     runs = archive(run, "early_epochs", budget=budget)
     lengths = {spec.epochs for spec in planned("early_epochs", budget).values()}
     assert min(lengths) == SHORT

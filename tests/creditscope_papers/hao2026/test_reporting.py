@@ -1,4 +1,4 @@
-"""A way of reporting walks a run back by what it looks at, and by nothing else."""
+"""A way of reporting rejects a run by what it looks at, and by nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_there_are_seven_ways():
     assert WAYS == ["accuracy", "accuracy + Γ", "+ D1", "+ D2", "+ D4", "+ D3", "all"]
 
 
-def test_a_healthy_run_is_walked_back_by_none():
+def test_a_healthy_run_is_rejected_by_none():
     assert back() == []
 
 
@@ -59,8 +59,8 @@ def test_each_way_sees_what_it_looks_at(fields, ways):
 
 
 def test_what_was_not_measured_is_no_answer():
-    without_twin = asked(depth=None)
-    assert {name for name, answer in without_twin.items() if answer is None} == {"+ D3", "all"}
+    without_control = asked(depth=None)
+    assert {name for name, answer in without_control.items() if answer is None} == {"+ D3", "all"}
     assert asked(depth=None, values=EXPLODED)["all"] is True  # what is known is enough
     without_credit = asked(gamma=None)
     assert {name for name, answer in without_credit.items() if answer is None} == set(WAYS[1:])
@@ -76,7 +76,7 @@ def test_a_diagnostic_that_is_undefined_is_no_answer(code):
 
 
 @pytest.mark.parametrize(("cause", "answer"), [("collapsed", True), ("fitted", False), ("", None)])
-def test_a_small_reference_walks_a_run_back_only_if_it_collapsed(cause, answer):
+def test_a_small_reference_rejects_a_run_only_if_it_collapsed(cause, answer):
     assert counts(finding("D2", 1e-9, cause)) is answer
 
 
