@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     question="is every number of the network finite?",
     formula="The number of values that are not finite.\n\n"
     "count of x with x = NaN or |x| = ∞, over states, gradients, logits (all images) and weights",
-    limit=Limit(at=0, fires="above", unit="absolute", because="a single NaN invalidates every other number"),
+    limit=Limit(at=0.0, fires="above", unit="absolute", because="a single NaN invalidates every other number"),
     means="States, gradients, logits or weights contain NaN or infinity: training diverged, or a number overflowed.",
     does_not_mean="It does not say when this happened, or that finite runs of the same method are sound.",
     do="Train again with a smaller step, in higher precision or with a bounded stream; report this run as diverged.",

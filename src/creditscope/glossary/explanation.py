@@ -92,6 +92,8 @@ def of_term(term: Term) -> Explanation:
 
 def roles(entry: Diagnostic) -> Iterator[str]:
     """The part that a diagnostic has in every protocol, one line each."""
+    if not any(protocol.variants.get(entry.code, "") == entry.variant for protocol in PROTOCOLS.values()):
+        yield f"every protocol: in place of {entry.code}, where an audit cannot use that"
     for protocol in PROTOCOLS.values():
         if protocol.variants.get(entry.code, "") != entry.variant:
             continue
