@@ -77,7 +77,7 @@ def test_every_measure_has_its_deep_mean_and_one_number_per_layer(by_dfa):
         measure = by_dfa.measures[name]
         assert len(measure.per_layer) == 4
         assert measure.value == pytest.approx(sum(measure.per_layer[1:]) / 3)
-        assert f"layer 0 apart: {measure.per_layer[0]:.3g}" in measure.note
+        assert f"layer 0 separately: {measure.per_layer[0]:.3g}" in measure.note
     clamped = by_dfa.measures["gamma_clamped"].per_layer
     assert by_dfa.measures["gamma_clamped_mean"].value == pytest.approx(sum(clamped) / 4)
     assert "the backprop gradient itself scores" in by_dfa.measures["rho_absolute"].note

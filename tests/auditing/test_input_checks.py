@@ -105,7 +105,7 @@ def test_something_that_holds_no_batches_is_refused(given: Any) -> None:
 def test_one_pair_outside_a_list_is_told_where_it_belongs() -> None:
     message = refused(images(4))
     assert message.startswith("Batch 0 is a Tensor, not a pair (inputs, labels).")
-    assert "one pair alone must stand in a list: [(inputs, labels)]" in message
+    assert "wrap a single pair in a list: [(inputs, labels)]" in message
 
 
 @pytest.mark.parametrize("item", [(1, 2, 3), [1], {"x": 1}, "ab"])
@@ -131,7 +131,9 @@ def test_samples_without_their_labels_are_refused(inputs: Any, labels: Tensor, f
 
 
 def test_labels_that_no_tensor_can_be_made_of_are_refused() -> None:
-    assert refused([(torch.zeros(2, 2), ["cat", "dog"])]).startswith("The labels of batch 0 are a list that no tensor")
+    assert refused([(torch.zeros(2, 2), ["cat", "dog"])]).startswith(
+        "The labels of batch 0 are a list that cannot be converted"
+    )
 
 
 def test_the_same_batch_twice_is_refused() -> None:
@@ -139,7 +141,7 @@ def test_the_same_batch_twice_is_refused() -> None:
     message = refused([first, second, Batch(first.inputs.clone(), first.labels.clone())])
     assert (
         message
-        == "Batches 0 and 2 hold the same samples.\nD4 would take repetition for agreement. Pass disjoint batches."
+        == "Batches 0 and 2 hold the same samples.\nD4 would mistake the repetition for agreement. Pass disjoint batches."
     )
 
 
@@ -234,9 +236,9 @@ def test_the_accuracy_of_a_diverged_run_is_taken_as_it_is() -> None:
         (31, "Did you mean 0.31?"),
         ([0.31, 31.5], "Did you mean 0.315?"),
         (1.0001, "Did you mean 0.010001?"),
-        (-0.1, "Pass the share of right answers."),
-        (math.inf, "Pass the share of right answers."),
-        (310, "Pass the share of right answers."),
+        (-0.1, "Pass the share of correct answers."),
+        (math.inf, "Pass the share of correct answers."),
+        (310, "Pass the share of correct answers."),
     ],
 )
 def test_31_instead_of_31_percent_is_refused(given: Any, hint: str) -> None:

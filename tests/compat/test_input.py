@@ -58,15 +58,15 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "threshold": (
         lambda: DiagnosticThresholds(g_norm_floor=math.nan),
-        "g_norm_floor is nan.*everything would pass. Give a number",
+        "g_norm_floor is nan.*everything would pass. Pass a number",
     ),
     "protocol threshold": (
         lambda: FAProtocol(Contract(), *random_batches([9])[0], d2_eps=math.nan),
-        "d2_eps is nan.*everything would pass. Give a number",
+        "d2_eps is nan.*everything would pass. Pass a number",
     ),
     "layer": (
         lambda: diagnose(Contract(), random_batches([9] * 2), 0.5, layer_for_stability=4),
-        "Layer 4 was asked for, but the stream has the states h_0 to h_3.*Pass a layer from 0 to 3",
+        "There is no layer 4: the stream has the states h_0 to h_3.*Pass a layer from 0 to 3",
     ),
     "no batches": (lambda: diagnose(Contract(), [], 0.5), "There are no batches"),
     "twice": (lambda: diagnose(Contract(), random_batches([9]) * 2, 0.5), "Batches 0 and 1 hold the same samples"),

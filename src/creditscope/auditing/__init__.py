@@ -1,1 +1,1 @@
-"""The front door: a network and batches in, a Report out."""
+"""audit(): takes a trained network and batches, and returns a Report."""

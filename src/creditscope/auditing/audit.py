@@ -1,4 +1,4 @@
-"""The front door: a trained network and batches in, a Report out."""
+"""audit(): measures a trained network on batches and returns a Report with its verdict."""
 
 from __future__ import annotations
 
@@ -59,23 +59,23 @@ def audit(
     initial: nn.Module | Mapping[str, Tensor] | None = None,
     reference: nn.Module | None = None,
 ) -> Report:
-    """Audit a trained network; the model comes back exactly as it was given.
+    """Audit a trained network; the model is left exactly as it was.
 
-    batches           any iterable of (inputs, labels), read once; disjoint
-    blocks            path of the block list, or module names, for a model that does not show its stream
-    accuracy          share of right answers, one number or one per seed; measured on the batches if not given
-    control_accuracy  the same of the frozen-blocks control; without it depth utility stays open
+    batches           any iterable of (inputs, labels); read once, no batch twice
+    blocks            path of the block list, or module names; without it the blocks are searched
+    accuracy          share of correct answers, one number or one per seed; default: measured on the batches
+    control_accuracy  the same for the frozen control; without it D3 is not judged
     protocol          "three", "four" or "april"
     thresholds        other limits by code, for example {"D1": 100}
-    loss_fn           (logits, labels) -> one loss per sample, for other tasks than classification
-    read              which vector stands for a state with tokens: "auto", "first", "mean", "all" or an index
-    check_gradient    compare the backward pass with a finite difference first
+    loss_fn           (logits, labels) -> one loss per sample, for tasks other than classification
+    read              how a state with tokens is read: "auto", "first", "mean", "all" or a token index
+    check_gradient    first compare the backward pass with a finite difference
     credit            checkpoint.credit(), or any function Batch -> [a_0..a_L]: Γ, ρ, nudging and D5 to D9
-    credit_local      False if the function is meant to carry credit through the weights above; D9 then does not judge
-    predict           Batch -> logits, for a method with an inference phase: its answers must not know the labels (D8)
-    initial           the network, or its state_dict(), before training: gives the drift of the weights
-    reference         a plain twin, for a model whose layers define their own backward: the twin gives the gradient, and
-                      what the model's own backward brings is its credit, if no other is given; see `plain_twin`
+    credit_local      False if the function is meant to use the weights above; D9 is then measured but not judged
+    predict           Batch -> logits, for a method with its own inference phase; D8 checks it for label leaks
+    initial           the network, or its state_dict(), before training; adds the drift of the weights
+    reference         a reference model, for a model whose layers define their own backward: it gives the gradient, and
+                      the model's own backward pass is audited as credit if none is given; see `plain_twin`
 
     >>> import creditscope, torch
     >>> from creditscope.networks.build import build
@@ -97,7 +97,7 @@ def audit(
     with undisturbed(stream.model), probing.prepared():
         for trace in traces(stream, batches, loss_fn, check_gradient, guards, probing.add):
             ledger.add(trace)
-            del trace  # before the next one is made
+            del trace  # free it before the next one is made
         evidence = probing.completed(ledger.evidence(), loss_fn or cross_entropy, initial)
     model, images = stream.subject, None
     if trained is None and ledger.accuracy is not None:
@@ -126,7 +126,7 @@ def audit(
 def _examined(
     evidence: Evidence, variants: Mapping[str, str], limits: Mapping[str, float]
 ) -> tuple[Evidence, dict[str, Finding]]:
-    """The findings; where the reference has collapsed, once more: that gates the cosines with it."""
+    """The evidence and the findings; a collapsed reference is noted in the evidence, which is then examined again."""
     credit = evidence.credit
     probe = credit.backprop if isinstance(credit, CreditEvidence) else credit
     if isinstance(probe, HiddenBackprop) and probe.precision == "single":

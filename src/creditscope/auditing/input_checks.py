@@ -1,4 +1,4 @@
-"""Are the batches and accuracies that come in what they claim to be?"""
+"""Checks of the batches, labels, accuracies, texts and limits that a user passes in."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from creditscope.diagnostics import diagnostics
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.registry import unknown
 
-RUNS, RUN = 16, 256  # runs of numbers of a batch's large tensors, and their length, that tell it from another
+RUNS, RUN = 16, 256  # how many runs of numbers, and of what length, fingerprint a large tensor
 
 
 def checked_batches(batches: Iterable[Any], model: nn.Module) -> Iterator[Batch]:
-    """Batches on the model's device and in its precision; none twice, none empty, at least one.
+    """Batches on the model's device and in its precision; repeated or empty batches, or none at all, are refused.
 
-    Only the batch that is out is held: it is let go before the next one is asked for.
+    Only one batch is kept: it is freed before the next one is fetched.
     """
     anchor = next((tensor for tensor in model.parameters() if tensor.is_floating_point()), torch.zeros(()))
     seen: dict[tuple[int, ...], int] = {}
@@ -30,7 +30,7 @@ def checked_batches(batches: Iterable[Any], model: nn.Module) -> Iterator[Batch]
         if mark in seen:
             raise InvalidInput(
                 f"Batches {seen[mark]} and {len(seen)} hold the same samples.\n"
-                "D4 would take repetition for agreement. Pass disjoint batches."
+                "D4 would mistake the repetition for agreement. Pass disjoint batches."
             )
         seen[mark] = len(seen)
         yield _placed(batch, anchor)
@@ -38,12 +38,12 @@ def checked_batches(batches: Iterable[Any], model: nn.Module) -> Iterator[Batch]
     if not seen:
         raise InvalidInput(
             "There are no batches.\n"
-            "Nothing can be measured. Pass an iterable of (inputs, labels) that is not exhausted."
+            "Nothing can be measured. Pass an iterable of (inputs, labels); is yours already exhausted?"
         )
 
 
 def check_labels(batch: Batch, classes: int, index: int) -> None:
-    """Refuse labels that are not classes of this model, one for each sample."""
+    """Refuse labels that are not one class of this model per sample."""
     labels = batch.labels
     if labels.is_floating_point() or labels.dtype == torch.bool:
         raise InvalidInput(
@@ -53,14 +53,14 @@ def check_labels(batch: Batch, classes: int, index: int) -> None:
     if labels.dim() != 1:
         raise InvalidInput(
             f"The labels of batch {index} have shape {tuple(labels.shape)}, not one class number per sample.\n"
-            "Cross-entropy would compare other things than were meant. Pass shape (N,), or loss_fn= for another task."
+            "Cross-entropy would pair logits and labels wrongly. Pass shape (N,), or loss_fn= for another task."
         )
     low, high = map(int, labels.aminmax())
     if low < 0 or high >= classes:
         raise InvalidInput(
             f"Batch {index} has labels from {low} to {high}, but the model has {classes} classes "
             f"(0 to {classes - 1}).\n"
-            "The loss would be that of other classes. Check the labels and the read-out."
+            "The loss would be computed for the wrong classes. Check the labels and the read-out."
         )
 
 
@@ -73,33 +73,33 @@ def checked_accuracies(given: float | Sequence[float] | None, what: str) -> tupl
     try:
         several = (listed,) if single else tuple(listed)
         if any(isinstance(value, bool | str) for value in several):
-            raise TypeError  # True is not 100 %, and a text was not meant
+            raise TypeError  # True is not 100 %, and text is not a number
         values = tuple(float(value) for value in several)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{what} = {given!r} is not a number.\nD3 needs shares of right answers. Pass one number, or one per seed."
+            f"{what} = {given!r} is not a number.\nD3 needs shares of correct answers. Pass one, or one per seed."
         ) from error
     if not values:
         raise InvalidInput(
-            f"{what} is an empty list.\nD3 would compare with nothing. Leave it out if it was not measured."
+            f"{what} is an empty list.\nD3 would have nothing to compare. Leave it out if it was not measured."
         )
     for value in values:
         if not (math.isnan(value) or 0 <= value <= 1):
-            hint = f"Did you mean {value / 100:g}?" if 1 < value <= 100 else "Pass the share of right answers."
+            hint = f"Did you mean {value / 100:g}?" if 1 < value <= 100 else "Pass the share of correct answers."
             raise InvalidInput(
                 f"{what} = {value:g} is not a share between 0 and 1.\n"
-                f"D3 counts points of 100 and would be wrong. {hint}"
+                f"D3 is measured in percentage points and would be wrong. {hint}"
             )
     return values
 
 
 def check_texts(**given: object) -> None:
-    """Refuse a name or a remark that is no text, before anything is measured."""
+    """Refuse a name or notes that are not text, before anything is measured."""
     for what, text in given.items():
         if not isinstance(text, str):
             raise InvalidInput(
-                f"{what} = {text!r} is a {type(text).__name__}, not a text.\n"
-                "The report could not carry it. Pass a string."
+                f"{what} = {text!r} is a {type(text).__name__}, not a string.\n"
+                "It could not be stored in the report. Pass a string."
             )
 
 
@@ -107,19 +107,19 @@ def _iterate(batches: Iterable[Any]) -> Iterator[Any]:
     if isinstance(batches, Tensor) or not isinstance(batches, Iterable):
         raise InvalidInput(
             f"batches is a {type(batches).__name__}, not an iterable of (inputs, labels).\n"
-            "There is nothing to go through. Pass [(inputs, labels), ...]."
+            "Inputs cannot be told from labels. Pass [(inputs, labels), ...]."
         )
     return iter(batches)
 
 
 def _pair(item: Any, index: int) -> Batch:
-    if isinstance(item, Mapping) and "labels" in item:  # as data collators give it
+    if isinstance(item, Mapping) and "labels" in item:  # as data collators return it
         item = {key: value for key, value in item.items() if key != "labels"}, item["labels"]
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise InvalidInput(
             f"Batch {index} is a {type(item).__name__}"
             f"{f' of {len(item)}' if isinstance(item, tuple | list) else ''}, not a pair (inputs, labels).\n"
-            "Pass an iterable of pairs, or of dicts with the key 'labels'; one pair alone must stand in a list: "
+            "Pass an iterable of pairs, or of dicts with the key 'labels'; wrap a single pair in a list: "
             "[(inputs, labels)]."
         )
     inputs, labels = dict(item[0]) if isinstance(item[0], Mapping) else item[0], item[1]
@@ -127,7 +127,7 @@ def _pair(item: Any, index: int) -> Batch:
         labels = torch.as_tensor(labels)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInput(
-            f"The labels of batch {index} are a {type(labels).__name__} that no tensor can be made of.\n"
+            f"The labels of batch {index} are a {type(labels).__name__} that cannot be converted to a tensor.\n"
             "Accuracy and loss need class numbers. Pass a tensor of integers."
         ) from error
     lead = next(_tensors(inputs), None)
@@ -141,7 +141,7 @@ def _pair(item: Any, index: int) -> Batch:
 
 
 def _tensors(inputs: Any) -> Iterator[Tensor]:
-    """The tensors with a batch axis in whatever a model takes."""
+    """The tensors with a batch axis among the inputs of a model."""
     if isinstance(inputs, Tensor):
         if inputs.dim():
             yield inputs
@@ -155,7 +155,7 @@ def _placed(batch: Batch, anchor: Tensor) -> Batch:
 
     def place(tensor: Tensor) -> Tensor:
         moved = tensor.to(anchor.device, anchor.dtype) if tensor.is_floating_point() else tensor.to(anchor.device)
-        return moved.clone() if moved.is_inference() else moved  # which autograd could not save
+        return moved.clone() if moved.is_inference() else moved  # autograd cannot save inference tensors
 
     labels = batch.labels.to(anchor.device)
     if not labels.is_floating_point() and labels.dtype != torch.bool:
@@ -164,18 +164,18 @@ def _placed(batch: Batch, anchor: Tensor) -> Batch:
 
 
 def _fingerprint(batch: Batch) -> tuple[int, ...]:
-    """The numbers of labels and inputs, hashed: all of a small tensor, some runs of one with more than 4,096.
+    """A hash of the labels and inputs: all numbers of a small tensor, some runs of one with more than 4,096.
 
-    Hardly the same for another batch.
+    Two different batches hardly ever share it.
     """
-    return tuple(hash(_told(tensor.detach())) for tensor in (*_tensors(batch.inputs), batch.labels))
+    return tuple(hash(_excerpt(tensor.detach())) for tensor in (*_tensors(batch.inputs), batch.labels))
 
 
-def _told(tensor: Tensor) -> tuple[object, ...]:
-    """A tensor's kind and shape, and the bytes of its numbers; of many numbers, those of some runs.
+def _excerpt(tensor: Tensor) -> tuple[object, ...]:
+    """The dtype and shape of a tensor and the bytes of its numbers; of a large tensor, those of some runs.
 
-    Reading every number would cost as much as the rest of the guards. The runs lie some samples and the golden part of
-    one apart: in different samples, and not all in one place, such as the black border of an image.
+    Reading every number would cost as much as all other guards. The runs are spaced so that they lie in different
+    samples and at different places in them, not all in the black border of an image.
     """
     kind, shape, numbers = tensor.dtype, tensor.shape, tensor.numel()
     if numbers <= RUNS * RUN:
@@ -184,25 +184,25 @@ def _told(tensor: Tensor) -> tuple[object, ...]:
     step = size * (shape[0] // RUNS) + int(0.618 * size) + 1
     if tensor.device.type != "cpu":
         return kind, shape, _array(tensor.flatten().unfold(0, RUN, step).cpu()).tobytes()
-    flat = _array(tensor).reshape(-1)  # whose slices cost less than a tensor's
+    flat = _array(tensor).reshape(-1)  # slices of an array cost less than those of a tensor
     scale = len(flat) // numbers
     return kind, shape, *[flat[i : i + scale * RUN].tobytes() for i in range(0, len(flat), scale * step)]
 
 
 def _array(tensor: Tensor) -> Any:
-    """The numbers for numpy, as bytes where it does not know the kind."""
+    """The numbers as a numpy array, as bytes where numpy lacks the dtype."""
     known = tensor.dtype in (torch.float32, torch.int64, torch.float64, torch.uint8, torch.float16)
     return tensor.numpy() if known else tensor.contiguous().view(torch.uint8).numpy()
 
 
 def checked_limits(thresholds: Mapping[str, float] | None) -> dict[str, float]:
-    """The user's own limits by code, once it is certain that they are numbers for diagnostics that there are."""
+    """The user's own limits by code; an unknown code or a limit that is not a finite number is refused."""
     for code, at in (thresholds or {}).items():
         if code not in diagnostics or ":" in code:
             raise UnknownName(unknown("diagnostic", code, [name for name in diagnostics if ":" not in name]))
         if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
             raise InvalidInput(
                 f"The threshold of {code} is {at!r}.\n"
-                "Nothing lies past such a limit, or everything does: the diagnostic would not measure. Give a number."
+                "Either nothing or everything lies beyond such a limit. Pass a finite number."
             )
     return dict(thresholds or {})

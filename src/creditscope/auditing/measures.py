@@ -1,4 +1,4 @@
-"""What a report says about credit in numbers without a limit."""
+"""The measures of a report: numbers without a limit about norms, credit and weights."""
 
 from __future__ import annotations
 
@@ -21,81 +21,81 @@ COSINES = ("gamma", "gamma_clamped", "gamma_clamped_mean", "gamma_null", "gamma_
 
 def credit_measures(evidence: Evidence) -> dict[str, Measurement]:
     """Γ, ρ, nudging and drift; the notes of cosines with a collapsed reference say so."""
-    found = {}
+    measures = {}
     if evidence.weight_drift is not None:
-        found["weight_drift"] = _drift(evidence.weight_drift)
+        measures["weight_drift"] = _drift(evidence.weight_drift)
     credit = evidence.credit
     if isinstance(credit, Missing):
         if credit.reason is Reason.NOT_AVAILABLE:
-            found["gamma"] = Measurement(math.nan, cause=credit.reason.value, note=credit.text)
-        return found
-    found |= _alignment(credit)
+            measures["gamma"] = Measurement(math.nan, cause=credit.reason.value, note=credit.text)
+        return measures
+    measures |= _alignment(credit)
     if isinstance(credit.null, Null):
-        found |= _null(credit.null, credit)
+        measures |= _null(credit.null, credit)
     if credit.interventions is not None:
-        found |= _interventions(credit.interventions, credit)
+        measures |= _interventions(credit.interventions, credit)
     if credit.residual is not None:
-        note = f"how far the learned bridge is from what it stands for, {credit.images:,} images"
-        found["bridge_residual"] = Measurement(credit.residual, note=note)
+        note = f"distance of the learned bridge from its target, {credit.images:,} images"
+        measures["bridge_residual"] = Measurement(credit.residual, note=note)
     if evidence.collapsed:
         for name in COSINES:
-            if name in found:
-                found[name] = replace(found[name], note=f"{GATED}; {found[name].note}")
-    return found
+            if name in measures:
+                measures[name] = replace(measures[name], note=f"{GATED}; {measures[name].note}")
+    return measures
 
 
 def _alignment(credit: CreditEvidence) -> dict[str, Measurement]:
     aligned = credit.alignment
     return {
         "gamma": _layered(aligned.exact, credit, f"mean cosine of credit and gradient{_gaps(credit)}"),
-        "gamma_clamped": _layered(aligned.clamped, credit, "as F.cosine_similarity prints it: each norm at least 1e-8"),
+        "gamma_clamped": _layered(aligned.clamped, credit, "as by F.cosine_similarity: each norm at least 1e-8"),
         "gamma_clamped_mean": Measurement(
             mean(aligned.clamped),
-            note="Γ as usually reported: clamped cosine, mean over samples, then over layers 0..L",
+            note="Γ as usually reported: clamped cosine, averaged over samples, then over layers 0..L",
         ),
     }
 
 
 def _gaps(credit: CreditEvidence) -> str:
-    """How many samples have no cosine, where there are any."""
+    """How many samples have no cosine, if any."""
     undefined = max(credit.alignment.undefined, default=0)
     return f"; undefined for up to {undefined:,} of {credit.alignment.samples:,} samples" if undefined else ""
 
 
 def _null(null: Null, credit: CreditEvidence) -> dict[str, Measurement]:
     by_layer = tuple(mean(layer) for layer in zip(*null.draws, strict=True))
-    kind = f"mean Γ of {len(null.draws)} draws by {null.kind}, {null.images:,} images"
-    found = {"gamma_null": _layered(by_layer, credit, kind)}
+    kind = f"mean Γ of {len(null.draws)} draws with {null.kind}, {null.images:,} images"
+    measures = {"gamma_null": _layered(by_layer, credit, kind)}
     if len(null.draws) > 1:
         spreads = tuple(spread(layer) for layer in zip(*null.draws, strict=True))
         note = "standard deviation of Γ over these draws, ddof 1; value: mean over layers 1..L"
-        found["gamma_null_std"] = Measurement(deep_mean(spreads, credit.exact_layers), spreads, note=note)
+        measures["gamma_null_std"] = Measurement(deep_mean(spreads, credit.exact_layers), spreads, note=note)
     if null.random:
         note = f"Γ of one random vector per image, {null.images:,} images: calibration only"
-        found["gamma_random"] = Measurement(deep_mean(null.random), null.random, note=note)
-    return found
+        measures["gamma_random"] = Measurement(deep_mean(null.random), null.random, note=note)
+    return measures
 
 
-def _interventions(moves: Interventions, credit: CreditEvidence) -> dict[str, Measurement]:
+def _interventions(probe: Interventions, credit: CreditEvidence) -> dict[str, Measurement]:
     on = f"{credit.images:,} images"
-    relative, absolute = f"step 1e-3·‖h‖, losses in {moves.precision}, {on}", f"step 1e-3, own precision, {on}"
+    relative, absolute = f"step 1e-3·‖h‖, losses in {probe.precision}, {on}", f"step 1e-3, own precision, {on}"
     return {
         "rho": _layered(
-            moves.rho, credit, f"foretold and found changes of the loss; {relative}", _beside(moves.rho_bp)
+            probe.rho, credit, f"predicted against measured changes of the loss; {relative}", _beside(probe.rho_bp)
         ),
         "rho_bp": Measurement(
-            deep_mean(moves.rho_bp),
-            moves.rho_bp,
+            deep_mean(probe.rho_bp),
+            probe.rho_bp,
             note=f"of the backprop gradient: {relative}; value: mean over layers 1..L",
         ),
         "rho_absolute": _layered(
-            moves.rho_absolute, credit, f"as published: {absolute}", _beside(moves.rho_absolute_bp)
+            probe.rho_absolute, credit, f"as published: {absolute}", _beside(probe.rho_absolute_bp)
         ),
         "rho_absolute_bp": Measurement(
-            deep_mean(moves.rho_absolute_bp), moves.rho_absolute_bp, note=f"of the backprop gradient: {absolute}"
+            deep_mean(probe.rho_absolute_bp), probe.rho_absolute_bp, note=f"of the backprop gradient: {absolute}"
         ),
-        "nudge": _layered(moves.nudge, credit, f"change of the loss, step 0.01·rms(h) against credit, {on}"),
-        "nudge_absolute": _layered(moves.nudge_absolute, credit, f"change of the loss, step 0.01 against credit, {on}"),
+        "nudge": _layered(probe.nudge, credit, f"change of the loss, step 0.01·rms(h) against credit, {on}"),
+        "nudge_absolute": _layered(probe.nudge_absolute, credit, f"change of the loss, step 0.01 against credit, {on}"),
     }
 
 
@@ -104,7 +104,7 @@ def _beside(gradient: Layers) -> str:
 
 
 def _layered(values: Layers, credit: CreditEvidence, note: str, beside: str = "") -> Measurement:
-    """The deep mean as the value; layer 0 and the mean with exact layers in the note."""
+    """A measurement whose value is the deep mean; the note gives layer 0 and the mean with exact layers."""
     parts = [note, "value: mean over layers 1..L" if len(values) > 1 else "", beside]
     exact = sorted(layer for layer in credit.exact_layers if 0 < layer < len(values))
     if exact and len(exact) < len(values) - 1:
@@ -112,18 +112,18 @@ def _layered(values: Layers, credit: CreditEvidence, note: str, beside: str = ""
         parts.append(f"without layer {which}, exact by construction (with it {mean(values[1:]):.3g})")
     elif exact:
         parts.append("exact by construction at every deep layer")
-    parts.append(f"layer 0 apart: {values[0]:.3g}")
+    parts.append(f"layer 0 separately: {values[0]:.3g}")
     return Measurement(deep_mean(values, credit.exact_layers), values, note="; ".join(part for part in parts if part))
 
 
 def _drift(drift: Layers) -> Measurement:
-    """Beside h_l stands the stage that makes it; the read-out makes the logits."""
-    note = f"‖W - W_init‖/‖W_init‖ of the stage that makes h_l; value: mean over blocks; read-out {drift[-1]:.3g}"
+    """The drift of the stage that produces h_l, per layer; that of the read-out is in the note."""
+    note = f"‖W - W_init‖/‖W_init‖ of the stage that produces h_l; value: mean over blocks; read-out {drift[-1]:.3g}"
     return Measurement(mean(drift[1:-1]), drift[:-1], note=note)
 
 
 def bad_weights(model: nn.Module) -> int:
-    """Non-finite numbers in parameters and buffers; where all sums are finite, one look settles it without counting."""
+    """Non-finite numbers in parameters and buffers; finite sums show at once that there are none."""
     tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
     if not tensors:
         return 0

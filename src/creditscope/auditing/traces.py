@@ -1,4 +1,4 @@
-"""One trace per batch, after the guards have looked at the first images."""
+"""Yields one trace per batch, after the guards have checked the model on the first images."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ def traces(
     guards: dict[str, Guard],
     beside: Callable[[Batch, Trace], None] = lambda batch, trace: None,
 ) -> Iterator[Trace]:
-    """One trace per batch; the guards look at the first images before anything is measured.
+    """One trace per batch; the guards check the model on the first images before anything is measured.
 
-    `beside` sees every batch with its trace, and is the only one to do so: the batch is let go afterwards.
+    guards  receives the outcome of every guard
+    beside  called with every batch and its trace; the batch is freed afterwards
     """
     classes = index = 0
     gradient = Guard(GuardStatus.OFF)
-    for batch in checked_batches(batches, stream.model):  # enumerate() would hold on to the last one
+    for batch in checked_batches(batches, stream.model):  # enumerate() would keep the last one alive
         if index == 0:
             few = first_images(batch, PROBE_IMAGES)
             with as_input_error(stream.model, batch):
-                shown = stream.settle(few.inputs)
+                logits = stream.settle(few.inputs)
                 if gradient_check:
-                    check_deterministic(stream, few, shown)
-            classes = shown.shape[-1]
+                    check_deterministic(stream, few, logits)
+            classes = logits.shape[-1]
         if loss_fn is None:
             check_labels(batch, classes, index)
         with as_input_error(stream.model, batch):
@@ -47,7 +48,7 @@ def traces(
                 gradient = check_gradient(stream, few, loss_fn or cross_entropy)
             trace = capture(stream, batch, loss_fn or cross_entropy)
             if index == 0 and not gradient_check:
-                check_deterministic(stream, few, shown, trace.logits[:PROBE_IMAGES])
+                check_deterministic(stream, few, logits, trace.logits[:PROBE_IMAGES])
         if index == 0:
             guards.update(stream.checks(), deterministic=Guard(GuardStatus.PASSED), gradient=gradient)
         beside(batch, trace)
@@ -58,7 +59,7 @@ def traces(
 
 @contextmanager
 def as_input_error(model: nn.Module, batch: Batch) -> Iterator[None]:
-    """A model that cannot take its inputs is the user's mistake, not a crash."""
+    """Report the model's own error on these inputs as an input error, not as a crash."""
     try:
         yield
     except torch.OutOfMemoryError:

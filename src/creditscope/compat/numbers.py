@@ -1,7 +1,7 @@
-"""Which numbers does the published protocol read off a network?
+"""The numbers of the published protocol, measured as published.
 
-Gradients of the batch-mean loss, medians over the first batch, directions of whole batches. The verdicts that
-`creditscope.compat` draws from them are judged by our own diagnostics.
+Gradients are those of the batch-mean loss, medians are over the first batch, directions over whole batches. Our own
+diagnostics judge these numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from creditscope.stream.find import find_stream
 from creditscope.stream.isolation import undisturbed
 from creditscope.stream.states import Stream
 
-VANISHED = 1e-30  # a mean gradient of a smaller norm has no direction: as published, zero stands in its place
+VANISHED = 1e-30  # a mean gradient of a smaller norm has no direction; as published, it is replaced by zero
 
 
 def residual_norms(model: nn.Module, x: Tensor) -> list[float]:
@@ -37,7 +37,7 @@ def residual_norms(model: nn.Module, x: Tensor) -> list[float]:
     3
     """
     stream = _published(find_stream(model))
-    (batch,) = checked_batches([(x, torch.zeros(len(x)))], model)  # labels play no part
+    (batch,) = checked_batches([(x, torch.zeros(len(x)))], model)  # the labels are not used
     with undisturbed(model), torch.no_grad(), as_input_error(model, batch):
         vectors = [stream.vectors(state) for state in stream.run(batch.inputs).hiddens]
     medians: list[float] = norm_table(vectors).median(dim=1).values.tolist()
@@ -53,7 +53,7 @@ def bp_grad_norms(model: nn.Module, x: Tensor, y: Tensor) -> list[float]:
     >>> len(creditscope.bp_grad_norms(network, torch.ones(4, 6), torch.tensor([0, 1, 2, 0])))
     3
     """
-    return look(model, [(x, y)], check_gradient=False).gradient_norms
+    return published_numbers(model, [(x, y)], check_gradient=False).gradient_norms
 
 
 def cross_batch_direction_stability(model: nn.Module, eval_batches: Iterable[Any], layer_index: int) -> float:
@@ -69,12 +69,12 @@ def cross_batch_direction_stability(model: nn.Module, eval_batches: Iterable[Any
     >>> -1 <= creditscope.cross_batch_direction_stability(network, batches, layer_index=1) <= 1
     True
     """
-    return mean_pairwise(look(model, eval_batches, layer_index, check_gradient=False).directions)
+    return mean_pairwise(published_numbers(model, eval_batches, layer_index, check_gradient=False).directions)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What both protocols read off a network."""
+class PublishedNumbers:
+    """The numbers that both published protocols read from a network."""
 
     evidence: Evidence  # norms of the first batch, non-finite numbers of all of them
     accuracy: float | None
@@ -83,8 +83,10 @@ class Seen:
     layer: int  # at which the directions were taken
 
 
-def look(model: nn.Module, batches: Iterable[Any], layer: int | None = None, *, check_gradient: bool = True) -> Seen:
-    """One pass over the batches; the model comes back as it was given."""
+def published_numbers(
+    model: nn.Module, batches: Iterable[Any], layer: int | None = None, *, check_gradient: bool = True
+) -> PublishedNumbers:
+    """One pass over the batches; the model is left as it was."""
     stream = _published(find_stream(model))
     first, whole = Ledger(stream), Ledger(stream)
     directions: list[Tensor] = []
@@ -101,11 +103,11 @@ def look(model: nn.Module, batches: Iterable[Any], layer: int | None = None, *, 
         first.evidence(), non_finite=(whole.evidence().non_finite or {}) | {"weights": bad_weights(model)}
     )
     norms = evidence.gradient_medians / samples
-    return Seen(evidence, whole.accuracy, norms.tolist(), directions, _layer(layer, depth))
+    return PublishedNumbers(evidence, whole.accuracy, norms.tolist(), directions, _layer(layer, depth))
 
 
 def _published(stream: Stream) -> Stream:
-    """Token 0 stands for a state with tokens, unless the network says otherwise."""
+    """Read token 0 of a state with tokens, unless the network declares another one."""
     if stream.rule == "auto":
         stream.rule = "first"
     return stream
@@ -131,7 +133,7 @@ def _layer(index: int | None, depth: int) -> int:
         return stability_layer(depth)
     if isinstance(index, bool) or not isinstance(index, int) or not -depth - 1 <= index <= depth:
         raise InvalidInput(
-            f"Layer {index!r} was asked for, but the stream has the states h_0 to h_{depth}.\n"
-            f"There is no gradient to compare. Pass a layer from 0 to {depth}."
+            f"There is no layer {index!r}: the stream has the states h_0 to h_{depth}.\n"
+            f"No gradient could be compared. Pass a layer from 0 to {depth}."
         )
     return index % (depth + 1)

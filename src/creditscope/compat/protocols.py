@@ -1,8 +1,8 @@
-"""What do the published interfaces say?  Their names and their numbers, with verdicts that fail closed.
+"""The published interfaces `diagnose` and `FAProtocol`: their names and numbers, with verdicts that fail closed.
 
-Code written against the published protocol runs after changing one import. As there, gradients are those of the
-batch-mean loss, and scale and reference come from the first batch. Unlike there, a network with NaN is never trusted, a
-baseline that was not run counts as not measured, and the floor of the gradient is that of 128 samples, whatever N is.
+As published, gradients are those of the batch-mean loss, and scale and reference come from the first batch. Unlike the
+published code, a network with NaN is never trusted, a baseline that was not run counts as not measured, and the floor
+of the gradient is that of 128 samples for every N.
 """
 
 from __future__ import annotations
@@ -15,32 +15,15 @@ from typing import Any
 from torch import Tensor, nn
 
 from creditscope.auditing.input_checks import checked_accuracies
-from creditscope.compat.numbers import (
-    Seen,
-    bp_grad_norms,
-    cross_batch_direction_stability,
-    look,
-    mean_pairwise,
-    residual_norms,
-)
+from creditscope.compat.numbers import PublishedNumbers, mean_pairwise, published_numbers
 from creditscope.diagnostics import diagnostics, examine
 from creditscope.errors import InvalidInput
 from creditscope.evidence.records import Evidence
 from creditscope.protocols import judge, protocol_named
 from creditscope.verdict import Finding, Measurement, Missing, Reason
 
-__all__ = [
-    "DiagnosticReport",
-    "DiagnosticThresholds",
-    "FAProtocol",
-    "bp_grad_norms",
-    "cross_batch_direction_stability",
-    "diagnose",
-    "residual_norms",
-]
-
 FOUR = protocol_named("four")
-THREE = replace(  # the published protocol does not ask what made the reference small
+THREE = replace(  # the published protocol does not ask why the reference is small
     protocol_named("three"),
     modes=tuple(replace(mode, requires=dict.fromkeys(mode.requires, "")) for mode in protocol_named("three").modes),
 )
@@ -66,7 +49,7 @@ class DiagnosticThresholds:
 
 @dataclass(frozen=True, slots=True)
 class DiagnosticReport:
-    """What `diagnose` found; `to_dict()` is the published record, `str()` a page to read.
+    """The result of `diagnose`; `to_dict()` is the published record, `str()` a page to read.
 
     residual_norms         median ‖h_l‖ over the first batch, l = 0..L
     bp_grad_norms          median ‖∂(mean loss)/∂h_l‖ over the first batch, l = 0..L
@@ -92,7 +75,7 @@ class DiagnosticReport:
     frozen_baseline_acc: float | None
     verdict: str
     thresholds: DiagnosticThresholds
-    findings: Mapping[str, Finding] = field(repr=False)  # what the verdict was judged from
+    findings: Mapping[str, Finding] = field(repr=False)  # behind the verdict
 
     def to_dict(self) -> dict[str, Any]:
         """The published record: plain numbers, lists and text."""
@@ -125,7 +108,7 @@ def diagnose(
     layer_for_stability: int | None = None,
     thresholds: DiagnosticThresholds | None = None,
 ) -> DiagnosticReport:
-    """The four-flag protocol: any flag walks the claim back, and what was not measured is never trusted.
+    """The four-flag protocol: any flag rejects the claim, and a number that was not measured is never trusted.
 
     (a) max over l of m_{l+1}/m_l, m_l = median ‖h_l‖, first batch    (b) median ‖g_L‖, first batch
     (c) mean pairwise cosine of the batches' mean gradients           (d) headline_acc - frozen_baseline_acc, in points
@@ -141,18 +124,18 @@ def diagnose(
     """
     limits = thresholds or DiagnosticThresholds()
     accuracy, control = _share(headline_acc, "headline_acc"), _share(frozen_baseline_acc, "frozen_baseline_acc")
-    seen = look(model, eval_batches, layer_for_stability)
+    numbers = published_numbers(model, eval_batches, layer_for_stability)
     at = {"D1": limits.h_norm_explosion_ratio, "D2": limits.g_norm_floor, "D3": limits.frozen_acc_margin_pp}
-    findings = _findings(seen.evidence, accuracy, control, at)
-    drift = replace(diagnostics["D4"], measure=lambda _: _drift(seen))
-    findings["D4"] = examine(drift, seen.evidence, limits.stability_drift_ceiling)
+    findings = _findings(numbers.evidence, accuracy, control, at)
+    drift = replace(diagnostics["D4"], measure=lambda _: _drift(numbers))
+    findings["D4"] = examine(drift, numbers.evidence, limits.stability_drift_ceiling)
     return DiagnosticReport(
         method_name=method_name,
         notes=notes,
-        residual_norms=seen.evidence.hidden_medians.tolist(),
-        bp_grad_norms=seen.gradient_norms,
-        stability_layer=seen.layer,
-        cross_batch_stability=mean_pairwise(seen.directions),
+        residual_norms=numbers.evidence.hidden_medians.tolist(),
+        bp_grad_norms=numbers.gradient_norms,
+        stability_layer=numbers.layer,
+        cross_batch_stability=mean_pairwise(numbers.directions),
         headline_acc=accuracy,
         frozen_baseline_acc=control,
         verdict=str(judge(FOUR, findings)),
@@ -187,17 +170,17 @@ class FAProtocol:
         _check_thresholds({name: getattr(self, name) for name in names})
 
     def run(self, frozen_baseline_acc: float | None = None) -> dict[str, Any]:
-        """The verdict, and {value, threshold, fires} of each diagnostic; fires is None where the answer is not known.
+        """The verdict, and {value, threshold, fires} of each diagnostic; fires is None where it is undecided.
 
         D1_scale_growth   max over l of m_{l+1}/m_l, m_l = median ‖h_l‖
         D2_ref_validity   v = median ‖∂(mean loss)/∂h_L‖; fires if v·N/128 < d2_factor·d2_eps: at N = 128 as published
         D3_depth_utility  accuracy - frozen_baseline_acc, in points
         """
         control = _share(frozen_baseline_acc, "frozen_baseline_acc")
-        seen = look(self.model, [(self.x_eval, self.y_eval)])
+        numbers = published_numbers(self.model, [(self.x_eval, self.y_eval)])
         limits = {"D1": self.d1_threshold, "D2": self.d2_factor * self.d2_eps, "D3": self.d3_margin_pp}
-        findings = _findings(seen.evidence, seen.accuracy, control, limits)
-        values = {code: findings[code].value for code in limits} | {"D2": seen.gradient_norms[-1]}
+        findings = _findings(numbers.evidence, numbers.accuracy, control, limits)
+        values = {code: findings[code].value for code in limits} | {"D2": numbers.gradient_norms[-1]}
         names = {"D1": "D1_scale_growth", "D2": "D2_ref_validity", "D3": "D3_depth_utility"}
         answers = {
             name: {"value": values[code], "threshold": limits[code], "fires": findings[code].status.fired}
@@ -209,21 +192,21 @@ class FAProtocol:
 def _findings(
     evidence: Evidence, accuracy: float | None, control: float | None, limits: Mapping[str, float]
 ) -> dict[str, Finding]:
-    """D0 to D3; one accuracy a side and no number of images, so that the point rule decides D3."""
+    """D0 to D3; with one accuracy per side and no number of images, the point estimate decides D3."""
     trained, frozen = (None if share is None else (share,) for share in (accuracy, control))
     evidence = replace(evidence, accuracy=trained, control_accuracy=frozen)
     return {code: examine(diagnostics[code], evidence, limits.get(code)) for code in ("D0", "D1", "D2", "D3")}
 
 
-def _drift(seen: Seen) -> Measurement | Missing:
-    """(c) as it is judged: a batch whose gradient has no direction leaves it undefined."""
-    count, vanished = len(seen.directions), sum(not direction.any() for direction in seen.directions)
+def _drift(numbers: PublishedNumbers) -> Measurement | Missing:
+    """(c) for the verdict: undefined if the gradient of a batch has no direction."""
+    count, vanished = len(numbers.directions), sum(not direction.any() for direction in numbers.directions)
     if count < 2:
         return Missing(Reason.TOO_FEW, "needs at least two disjoint batches, got one")
     if vanished:
-        note = f"at layer {seen.layer}: the mean gradient of {vanished} of {count} batches vanishes"
+        note = f"at layer {numbers.layer}: the mean gradient of {vanished} of {count} batches vanishes"
         return Measurement(float("nan"), note=note)
-    return Measurement(mean_pairwise(seen.directions), note=f"at layer {seen.layer}, {count} batches")
+    return Measurement(mean_pairwise(numbers.directions), note=f"at layer {numbers.layer}, {count} batches")
 
 
 def _share(given: Any, what: str) -> float | None:
@@ -233,8 +216,8 @@ def _share(given: Any, what: str) -> float | None:
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"{what} is {given!r}, not one number.\n"
-            "The published functions judge one run by its point margin. Pass one share between 0 and 1; for several "
-            "seeds call creditscope.audit, which knows their spread."
+            "The published functions judge one run by its point estimate. Pass one share between 0 and 1; for several "
+            "seeds call creditscope.audit, which uses their spread."
         ) from error
     return None if shares is None else shares[0]
 
@@ -243,7 +226,7 @@ def _check_thresholds(thresholds: Mapping[str, Any]) -> None:
     for name, value in thresholds.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InvalidInput(
-                f"{name} is {value!r}.\nNo number lies past such a limit, so that everything would pass. Give a number."
+                f"{name} is {value!r}.\nNo number lies beyond such a limit: everything would pass. Pass a number."
             )
 
 

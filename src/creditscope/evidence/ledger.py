@@ -1,4 +1,4 @@
-"""What is left of the traces when the batches are gone: all that a diagnostic may read."""
+"""Ledger: reduces traces to the norms, directions and counts that diagnostics read."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from creditscope.evidence.records import Directions, Evidence
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import Trace
 
-WAITING = 16  # groups whose directions are taken at once
+WAITING = 16  # groups whose directions are computed together
 GROUP = 128  # images whose mean gradient makes one direction of D4; also the batch size of the published floor
 
 
 class Ledger:
-    """Adds up traces; holds per-sample norms and sums, never a batch, and waits for no device."""
+    """Accumulates traces; keeps per-sample norms and sums, never a batch, and does not wait for a device."""
 
     def __init__(self, stream: Stream) -> None:
         self._read = stream.vectors
@@ -71,7 +71,7 @@ class Ledger:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of right predictions; None where labels are not classes."""
+        """Share of correct predictions; None where labels are not classes."""
         return int(self._correct) / self.predictions if self.predictions else None
 
     @property
@@ -80,7 +80,7 @@ class Ledger:
         return self._groups.widths
 
     def _mended(self, first: int, norms: Tensor, vectors: list[Tensor]) -> bool:
-        """Whether all norms of some layers are finite, once those squared in float32 are exact; False if not looked."""
+        """Whether all norms of some layers are finite, after float32 norms were made exact; False if not checked."""
         if norms.device.type != "cpu":
             return False
         if vectors[0].dtype == torch.float32 and not ordinary(norms):
@@ -95,14 +95,14 @@ class Ledger:
 
 
 class _Columns:
-    """A table that grows to the right; its room grows by a quarter at a time, so that it is hardly ever copied."""
+    """A table that grows to the right; its capacity grows by a quarter at a time, so that it is rarely copied."""
 
     def __init__(self) -> None:
         self._room: Tensor | None = None
         self._used = self._last = 0
 
     def add(self, rows: list[Tensor]) -> Tensor:
-        """Append columns, given row by row, and hand them back."""
+        """Append columns, given row by row, and return them."""
         wanted = self._used + rows[0].shape[0]
         if self._room is None or wanted > self._room.shape[1]:
             room = rows[0].new_empty(len(rows), max(1024, wanted + wanted // 4))
@@ -114,14 +114,14 @@ class _Columns:
         return torch.stack(rows, out=self._room[:, self._last : wanted])
 
     def put(self, first: int, rows: list[Tensor]) -> Tensor:
-        """Exchange some rows of the columns that came last for float64 ones: all are in float64 from now on."""
+        """Replace some rows of the latest columns by float64 ones; the whole table is float64 from then on."""
         if self._room is None:
             return torch.stack(rows)
         self._room = self._room.double()
         return torch.stack(rows, out=self._room[first : first + len(rows), self._last : self._used])
 
     def table(self, rows: int) -> Tensor:
-        """All columns in float64 on the CPU; `rows` of nothing if there are none."""
+        """All columns in float64 on the CPU; `rows` empty rows if there are none."""
         if self._room is None:
             return torch.zeros(rows, 0, dtype=torch.float64)
         return self._room[:, : self._used].cpu().double()
@@ -130,15 +130,15 @@ class _Columns:
 class _Grouped:
     """Unit directions of the mean gradient over `size` consecutive images (None: over each batch), summed.
 
-    All layers lie one after the other in one vector, and full groups wait until there are several: a few operations
-    serve them all.
+    All layers are concatenated in one vector, and full groups wait until there are several, so that a few operations
+    handle them all.
     """
 
     def __init__(self, size: int | None) -> None:
         self._size = size
         self.widths: tuple[int, ...] = ()
         self._waiting = torch.zeros(0)  # (WAITING, all features): a group's gradients summed, the last still growing
-        self._full = self._filled = 0  # groups that wait; images in the next one
+        self._full = self._filled = 0  # waiting groups; images in the next one
         self._sums = self._zeros = torch.zeros(0)
         self.count = 0
 

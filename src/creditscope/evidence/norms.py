@@ -1,4 +1,4 @@
-"""How long is a vector?  Norms that neither over- nor underflow, and numbers that are none."""
+"""Norms that neither overflow nor underflow, and counts of non-finite numbers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ SAFE = (1e-15, 1e15)  # norms whose float32 squares are exact enough
 
 
 def non_finite(tensor: Tensor) -> Tensor:
-    """How many numbers are NaN or infinite: x - x is 0 for a finite number and NaN, which counts, for any other."""
+    """How many numbers are NaN or infinite: x - x is 0 for a finite number, and NaN, which counts, for any other."""
     return torch.count_nonzero(tensor - tensor)
 
 
 def norm_table(vectors: list[Tensor]) -> Tensor:
     """Norms of all layers, (layers, rows) in float64.
 
-    On the CPU, where looking is free, float32 numbers are squared in float32 unless that would over- or underflow.
+    On the CPU, where values can be checked cheaply, float32 is squared in float32 unless it would over- or underflow.
     """
     table = torch.stack(norm_rows(vectors))
     if table.dtype == torch.float32 and not ordinary(table):
@@ -27,7 +27,7 @@ def norm_table(vectors: list[Tensor]) -> Tensor:
 
 
 def ordinary(norms: Tensor) -> bool:
-    """Whether all norms are such that the squares behind them are exact enough in float32; False if not looked."""
+    """Whether the squares behind all norms are exact enough in float32; False on other devices, unchecked."""
     if norms.device.type != "cpu":
         return False
     low, high = norms.aminmax()
@@ -35,12 +35,12 @@ def ordinary(norms: Tensor) -> bool:
 
 
 def norm_rows(vectors: list[Tensor]) -> list[Tensor]:
-    """Norms, one row per layer: in float32, to be looked at, or in float64."""
+    """Norms, one row per layer: in float32, to be checked by `ordinary`, or in float64."""
     positions = [vector.shape[1:-1].numel() for vector in vectors]
     if len(set(positions)) > 1:
         raise InvalidInput(
-            f"With read='all' the states have {', '.join(map(str, positions))} positions a sample.\n"
-            "A median over positions would weigh the layers differently. Use read='mean' or 'auto'."
+            f"With read='all' the states have {', '.join(map(str, positions))} positions per sample.\n"
+            "A median over positions would weight the layers differently. Use read='mean' or 'auto'."
         )
     if vectors[0].device.type == "cpu" and vectors[0].dtype == torch.float32:
         return [torch.linalg.vector_norm(vector, dim=-1).flatten() for vector in vectors]

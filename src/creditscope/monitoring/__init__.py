@@ -1,1 +1,1 @@
-"""The diagnostics while a loop trains."""
+"""The diagnostics of an audit during training: Monitor, and the Lightning callback."""

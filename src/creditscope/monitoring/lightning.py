@@ -1,4 +1,4 @@
-"""How does a Lightning run show its diagnostics?  By a callback around the monitor."""
+"""CreditscopeCallback: runs a Monitor inside a Lightning training run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from creditscope.monitoring.monitor import Monitor, Row
 
 
 def _callback() -> Any:
-    """Lightning's base class, under its newer or its older name; None if Lightning is not installed."""
+    """Lightning's base class, under its new or old package name; None if Lightning is not installed."""
     for name in ("lightning.pytorch.callbacks", "pytorch_lightning.callbacks"):
         try:
             return importlib.import_module(name).Callback
@@ -24,12 +24,12 @@ Callback: Any = _callback()
 
 
 class CreditscopeCallback(Callback or object):  # type: ignore[misc]  # without Lightning it explains what is missing
-    """Measures after every training epoch, logs every number as creditscope/..., and stops the run if asked to.
+    """Measures after every training epoch, logs every number as creditscope/..., and can stop the run.
 
     batches  as for `Monitor`; held-out images, not the ones trained on
     module   path of the network inside the LightningModule; the LightningModule itself if not given
-    stop     end the run once D1 and D2 have fired, or numbers are not finite
-    options  everything else that `Monitor` takes: every, credit, blocks, read, loss_fn, on_firing and so on
+    stop     stop the run once D1 and D2 have fired, or numbers are not finite
+    options  all other arguments of `Monitor`: every, credit, blocks, read, loss_fn, on_firing and so on
 
     >>> import creditscope, torch
     >>> held_out = [(torch.zeros(8, 6), torch.arange(8) % 3)]
@@ -40,14 +40,14 @@ class CreditscopeCallback(Callback or object):  # type: ignore[misc]  # without 
         if Callback is None:
             raise InvalidInput(
                 "Lightning is not installed.\n"
-                "There is no run to call back from. Install the extra: pip install 'creditscope[lightning]'."
+                "The callback cannot be used. Install the extra: pip install 'creditscope[lightning]'."
             )
         super().__init__()
         self._batches, self._module, self._stop, self._options = batches, module, stop, options
         self.monitor: Monitor | None = None
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Measure, log, and stop where that was asked for."""
+        """Measure, log, and stop the run if requested."""
         if self.monitor is None:
             model = pl_module.get_submodule(self._module) if self._module else pl_module
             self.monitor = Monitor(model, self._batches, **self._options)

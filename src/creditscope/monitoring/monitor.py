@@ -1,4 +1,4 @@
-"""Is the network still worth training?  The diagnostics of an audit, live, inside anybody's training loop."""
+"""Monitor: the diagnostics of an audit after every epoch of any training loop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Alarm = Callable[[Finding, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured after one epoch; norms are medians over all images of the batches, one per layer."""
+    """The numbers of one epoch; norms are medians over all images of the batches, one per layer."""
 
     epoch: int
     accuracy: float | None
@@ -50,14 +50,14 @@ class Row:
         return tuple(code for code, finding in self.findings.items() if finding.status is Status.FIRES)
 
     def scalars(self) -> dict[str, float]:
-        """Every number of the row by a name that a live chart can show."""
-        found = {code: finding.value for code, finding in self.findings.items() if finding.value is not None}
+        """Every number of the row, by the name under which it is logged."""
+        scalars = {code: finding.value for code, finding in self.findings.items() if finding.value is not None}
         if self.accuracy is not None:
-            found["accuracy"] = self.accuracy
+            scalars["accuracy"] = self.accuracy
         columns = {"hidden_norm": self.hidden_norms, "gradient_norm": self.gradient_norms, "gamma": self.gamma}
         for name, values in columns.items():
-            found.update({f"{name}/{layer}": value for layer, value in enumerate(values)})
-        return found
+            scalars.update({f"{name}/{layer}": value for layer, value in enumerate(values)})
+        return scalars
 
 
 class Monitor:
@@ -66,11 +66,11 @@ class Monitor:
     model, batches         as for `audit`; a one-shot iterator of batches is kept in memory
     credit                 checkpoint.credit(), or a function Batch -> [a_0..a_L]: Γ per layer
     blocks, read, loss_fn, reference, thresholds  as for `audit`
-    on_firing              called with (finding, epoch) when a diagnostic fires for the first time; printed if not given
-    writer                 a TensorBoard SummaryWriter, or the folder to make one for
+    on_firing              called with (finding, epoch) when a diagnostic first fires; default: print a line
+    writer                 a TensorBoard SummaryWriter, or the folder to create one in
 
-    The training goes on exactly as it would have: weights, gradients, modes, buffers and random states are left alone.
-    Depth utility needs a control that has been trained: give it to `report(control_accuracy=...)`.
+    Training continues exactly as without it: weights, gradients, modes, buffers and random states are not changed.
+    D3 needs a trained frozen control: pass its accuracy to `report(control_accuracy=...)`.
 
     >>> import creditscope, torch
     >>> from creditscope.networks.build import build
@@ -101,7 +101,7 @@ class Monitor:
     ) -> None:
         if type(every) is not int or every < 1:
             raise InvalidInput(
-                f"every={every!r} is not a number of epochs.\nNothing would be measured. Pass 1 or more."
+                f"every must be a whole number of at least 1, got {every!r}.\nNo epoch would be measured otherwise."
             )
         self._options: dict[str, Any] = {"blocks": blocks, "read": read, "loss_fn": loss_fn, "reference": reference}
         self._options |= {"thresholds": checked_limits(thresholds), "check_gradient": check_gradient, "credit": credit}
@@ -111,13 +111,13 @@ class Monitor:
         self._model, self._every = model, every
         with preserved_rng():
             self._batches = list(batches) if isinstance(batches, Iterator) else batches
-        self._alarm, self._writer = on_firing or _printed, _writer(writer)
+        self._alarm, self._writer = on_firing or _print_firing, _writer(writer)
         self.history: list[Row] = []
-        self.first: dict[str, int] = {}  # the epoch at which each diagnostic fired for the first time
-        self.should_stop = False  # D1 and D2 have both fired, the reference collapsed, or numbers are not finite
+        self.first: dict[str, int] = {}  # the epoch at which each diagnostic first fired
+        self.should_stop = False  # D1 and D2 both fire with a collapsed reference, or numbers are not finite
 
     def step(self, epoch: int) -> Row | None:
-        """Measure after this epoch, if it is its turn; the row is kept in the history."""
+        """Measure after this epoch if it is due, and append the row to the history."""
         if epoch % self._every:
             return None
         row = self._measured(epoch)
@@ -133,9 +133,10 @@ class Monitor:
         return row
 
     def report(self, **options: Any) -> Report:
-        """A full audit of the network as it is now; options as for `audit`, `control_accuracy` among them."""
+        """A full audit of the network in its present state; options as for `audit`, including `control_accuracy`."""
         firsts = ", ".join(f"{code} at epoch {epoch}" for code, epoch in self.first.items())
-        watched = f"monitored over {len(self.history)} epochs; first fired: {firsts or 'nothing'}"
+        epochs = "1 epoch" if len(self.history) == 1 else f"{len(self.history)} epochs"
+        watched = f"monitored over {epochs}; first fired: {firsts or 'nothing'}"
         notes = "; ".join(filter(None, (options.pop("notes", ""), watched)))
         with preserved_rng():
             return audit(self._model, self._batches, notes=notes, **{**self._options, **options})
@@ -171,7 +172,7 @@ class Monitor:
         return history(f"Monitor of {type(self._stream.subject).__name__}", rows, self.should_stop)
 
 
-def _printed(finding: Finding, epoch: int) -> None:
+def _print_firing(finding: Finding, epoch: int) -> None:
     from creditscope.report.numbers import limit, value
 
     sys.stdout.write(
@@ -181,19 +182,19 @@ def _printed(finding: Finding, epoch: int) -> None:
 
 
 def _writer(given: Any) -> Any:
-    """A writer as it is; for a folder, TensorBoard's own."""
+    """The given writer; for a folder, a TensorBoard writer."""
     if given is None or hasattr(given, "add_scalar"):
         return given
     if not isinstance(given, str | Path):
         raise InvalidInput(
-            f"writer is a {type(given).__name__}, neither a folder nor something with add_scalar().\n"
-            "The numbers would go nowhere. Pass a SummaryWriter, or the folder to make one for."
+            f"writer is a {type(given).__name__}, neither a folder nor an object with add_scalar().\n"
+            "The numbers could not be written. Pass a SummaryWriter, or the folder to create one in."
         )
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise InvalidInput(
             "TensorBoard is not installed.\n"
-            "Nothing can be written for it. Install the extra: pip install 'creditscope[tensorboard]'."
+            "The numbers could not be written. Install the extra: pip install 'creditscope[tensorboard]'."
         ) from error
     return SummaryWriter(str(given))

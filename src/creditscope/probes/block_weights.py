@@ -1,4 +1,4 @@
-"""Which weights do the blocks multiply with what?  Needed to change them where the forward pass cannot see it."""
+"""The weights of the blocks with their inputs, and changes of weights that the forward pass cannot notice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Inputs = dict[nn.Parameter, list[Tensor]]
 
 
 class Watching(TorchFunctionMode):
-    """Writes down what every watched weight is multiplied with in F.linear and F.conv2d, one vector a row.
+    """Records the inputs that every watched weight is multiplied with in F.linear and F.conv2d, one vector per row.
 
     A convolution is a product with the unfolded patches of its input.
     """
@@ -41,12 +41,12 @@ class Watching(TorchFunctionMode):
 
 def block_weights(blocks: Sequence[nn.Module]) -> list[nn.Parameter]:
     """Every matrix or filter among the parameters of the blocks."""
-    found = {id(p): p for block in blocks for p in block.parameters() if p.dim() >= 2 and p.is_floating_point()}
-    return list(found.values())
+    weights = {id(p): p for block in blocks for p in block.parameters() if p.dim() >= 2 and p.is_floating_point()}
+    return list(weights.values())
 
 
 def fitting_images(rows: Mapping[nn.Parameter, int], most: int) -> tuple[int, list[nn.Parameter]]:
-    """How many images leave room in the null space of the weights' inputs, and which weights have any.
+    """How many images leave a null space of the weights' inputs, and which weights have one.
 
     A weight whose inputs have `width` numbers and `rows` vectors per image takes width/4 vectors, or, if one image
     has more, as many images as leave one direction free.
@@ -82,7 +82,7 @@ def _as_large_as(weight: nn.Parameter, change: Tensor) -> Tensor:
 
 @contextmanager
 def changed(changes: Mapping[nn.Parameter, Tensor]) -> Iterator[None]:
-    """The weights with their changes added; their own tensors come back whatever happens."""
+    """The weights with their changes added; their own tensors are restored in any case."""
     own = {weight: weight.data for weight in changes}
     try:
         for weight, change in changes.items():

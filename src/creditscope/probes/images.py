@@ -1,4 +1,4 @@
-"""Which images do the probes look at, and how is a state moved there?"""
+"""The images that the probes use, and the losses after moving a state of theirs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from creditscope.batch import Batch, each_tensor
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, per_sample
 
-PROBE_IMAGES = 1024  # whatever costs more than one pass looks at the first of them
-ROWS = 1024  # copies of a batch that are run at once never make more rows than this, if one copy does not
+PROBE_IMAGES = 1024  # probes that cost more than one pass use the first ones
+ROWS = 1024  # copies of a batch that run together have at most this many rows, unless one copy has more
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A batch of the probe images, with the vectors of credit and gradient that stand for its states."""
+    """A batch of probe images, with the credit and gradient vectors at its states."""
 
     batch: Batch
     credit: tuple[Tensor, ...]
@@ -28,9 +28,9 @@ class Piece:
 
 
 def raised(stream: Stream, vectors: Tensor, state: Tensor) -> Tensor:
-    """A change of the state whose reading is `vectors`: at the token that is read, or the same everywhere.
+    """A change of the state that is read as `vectors`: at the token that is read, or equal at all positions.
 
-    Reading is linear with R Rᵀ = c·I, so that Rᵀ/c undoes it.
+    Reading is linear with R Rᵀ = c·I, so that Rᵀ/c inverts it.
     """
     if state.dim() == 2:
         return vectors
@@ -45,7 +45,7 @@ def raised(stream: Stream, vectors: Tensor, state: Tensor) -> Tensor:
 def losses_from(
     stream: Stream, batch: Batch, layer: int, state: Tensor, moves: Tensor, loss_fn: LossFunction
 ) -> Tensor:
-    """Each sample's loss after h_layer of every copy moved: moves (copies, N, ...) -> (copies, N)."""
+    """Each sample's loss with h_layer moved in every copy: moves (copies, N, ...) -> (copies, N)."""
     copies, count = moves.shape[:2]
     repeated = state.expand(copies, *state.shape).flatten(0, 1)
     shift = raised(stream, moves.flatten(0, 1), repeated)
@@ -58,7 +58,7 @@ def losses_from(
 
 
 def totals(losses: Tensor) -> Tensor:
-    """One loss per sample, where the loss function gives one per position."""
+    """One loss per sample, summed over positions where the loss function gives one per position."""
     return losses if losses.dim() == 1 else losses.flatten(1).sum(1)
 
 
@@ -74,5 +74,5 @@ def sizes(vectors: Tensor) -> Tensor:
 
 
 def _again(tensor: Tensor, copies: int, count: int) -> Tensor:
-    """Copies of whatever has the batch axis."""
+    """The tensor repeated along its batch axis, if it has one."""
     return tensor.repeat(copies, *[1] * (tensor.dim() - 1)) if tensor.dim() and len(tensor) == count else tensor

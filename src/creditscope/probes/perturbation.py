@@ -1,4 +1,4 @@
-"""ρ: does credit foretell how the loss changes when a state moves a little in a random direction?"""
+"""ρ: correlation of predicted and measured loss changes when a state moves in random directions."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ STEP = 1e-3  # of a state's own norm, or absolute as published
 
 
 class Correlation:
-    """Pairs of foretold and found changes of the loss at one layer, for the credit and for the gradient."""
+    """Predicted and measured changes of the loss at one layer, predicted by the credit and by the gradient."""
 
     def __init__(self) -> None:
         self._credit: list[Tensor] = []
         self._gradient: list[Tensor] = []
-        self._found: list[Tensor] = []
+        self._measured: list[Tensor] = []
 
-    def add(self, credit: Tensor, gradient: Tensor, found: Tensor) -> None:
+    def add(self, credit: Tensor, gradient: Tensor, measured: Tensor) -> None:
         """One batch of pairs."""
-        for kept, values in ((self._credit, credit), (self._gradient, gradient), (self._found, found)):
+        for kept, values in ((self._credit, credit), (self._gradient, gradient), (self._measured, measured)):
             kept.append(values.double().flatten().cpu())
 
     def rho(self) -> float:
-        """Of the credit; NaN where no state could be moved."""
-        return pearson(torch.cat(self._credit), torch.cat(self._found)) if self._found else math.nan
+        """ρ of the credit; NaN where no state could be moved."""
+        return pearson(torch.cat(self._credit), torch.cat(self._measured)) if self._measured else math.nan
 
     def rho_bp(self) -> float:
-        """Of the backprop gradient under the same setting."""
-        return pearson(torch.cat(self._gradient), torch.cat(self._found)) if self._found else math.nan
+        """ρ of the backprop gradient in the same setting."""
+        return pearson(torch.cat(self._gradient), torch.cat(self._measured)) if self._measured else math.nan
 
 
 def perturb(
@@ -61,8 +61,8 @@ def perturb(
         noise = torch.randn(count, *credit.shape, generator=generator).to(credit)
         length = sizes(noise.flatten(0, 1)).view(count, -1)
         moves = noise * (step / length).view(count, len(piece), *[1] * (credit.dim() - 1)).to(credit.dtype)
-        found = losses_from(stream, piece.batch, layer, state, moves, loss_fn) - totals(trace.losses)
-        into.add((moves * credit).flatten(2).sum(2), (moves * gradient).flatten(2).sum(2), found)
+        measured = losses_from(stream, piece.batch, layer, state, moves, loss_fn) - totals(trace.losses)
+        into.add((moves * credit).flatten(2).sum(2), (moves * gradient).flatten(2).sum(2), measured)
 
 
 def pearson(x: Tensor, y: Tensor) -> float:
@@ -73,6 +73,6 @@ def pearson(x: Tensor, y: Tensor) -> float:
 
 
 def _centred(values: Tensor) -> Tensor:
-    """Values around their mean, of a size whose square is a number."""
+    """Values minus their mean, scaled so that their squares neither over- nor underflow."""
     centred = values - values.mean()
     return centred / centred.abs().max()

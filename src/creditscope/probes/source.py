@@ -1,4 +1,4 @@
-"""Is what came in as credit a credit signal?"""
+"""Checks of the credit that a user passes in, as a source or as a function."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class FunctionSource(CreditSource):
     local: bool = True
 
     def signals(self, batch: Batch) -> tuple[Tensor, ...]:
-        """What the function returns, whatever that is; `checked_signals` looks at it."""
+        """The function's return value; `checked_signals` checks it."""
         return self.function(batch)  # type: ignore[return-value]
 
 
 def credit_source(credit: Any, local: bool | None) -> CreditSource:
-    """A source of ours as it is, a function as a source; `local` is what the user declares."""
+    """A credit source as it is, or a function wrapped as one; `local` is the user's declaration."""
     if isinstance(credit, CreditSource):
         if local is not None and local != credit.local:
             raise InvalidInput(
                 f"credit_local={local} contradicts {type(credit).__name__}, which declares local={credit.local}.\n"
-                "D9 would be judged by the wrong promise. Leave credit_local out: it is for functions."
+                "D9 would be judged by the wrong declaration. Omit credit_local, which is for functions."
             )
         return credit
     if isinstance(credit, nn.Module) or not callable(credit):
@@ -48,9 +48,9 @@ def credit_source(credit: Any, local: bool | None) -> CreditSource:
 
 
 def checked_signals(source: CreditSource, batch: Batch, trace: Trace) -> tuple[Tensor, ...]:
-    """a_0..a_L, once it is certain that there is one per state, of its shape, finite and without a graph.
+    """a_0..a_L; refused unless there is one per state, of its shape, finite and detached.
 
-    Where the network itself is not finite, neither is its credit: D0 says so, and Γ is undefined.
+    Where the network itself is not finite, its credit need not be: D0 fires, and Γ is undefined.
     """
     states = trace.hiddens
     with torch.enable_grad():
@@ -59,7 +59,7 @@ def checked_signals(source: CreditSource, batch: Batch, trace: Trace) -> tuple[T
         inside = f" of {_kinds(given)}" if isinstance(given, tuple | list) else ""
         raise InvalidInput(
             f"credit returned a {type(given).__name__}{inside}, not a list of tensors.\n"
-            "It is not clear which credit belongs to which state. Return [a_0, ..., a_L]."
+            "The credit of each state cannot be identified. Return [a_0, ..., a_L]."
         )
     if len(given) != len(states):
         raise InvalidInput(
@@ -72,7 +72,7 @@ def checked_signals(source: CreditSource, batch: Batch, trace: Trace) -> tuple[T
             raise InvalidInput(
                 f"The credit a_{layer} holds {int((~signal.isfinite()).sum())} numbers that are not finite, while the "
                 "states and logits are finite.\n"
-                "Every mean over it would be void. Look for an overflow or a division by zero in the credit function."
+                "Every mean over it would be NaN. Look for an overflow or a division by zero in the credit function."
             )
     return tuple(signal.to(state.device) for signal, state in zip(given, states, strict=True))
 
@@ -81,17 +81,17 @@ def _check_signal(signal: Tensor, state: Tensor, layer: int) -> None:
     if signal.shape != state.shape:
         raise InvalidInput(
             f"The credit a_{layer} has shape {tuple(signal.shape)}, but the state h_{layer} has {tuple(state.shape)}.\n"
-            "A cosine would pair unrelated numbers, or broadcast one over all. Return credit of the state's own shape."
+            "A cosine would pair unrelated numbers or broadcast. Return credit of the state's own shape."
         )
     if not signal.is_floating_point():
         raise InvalidInput(
             f"The credit a_{layer} holds {signal.dtype}, not floating-point numbers.\n"
-            "It was rounded to whole numbers or is something else. Return the signal itself."
+            "It was rounded, or is not the signal. Return the signal itself."
         )
     if signal.requires_grad:
         raise InvalidInput(
             f"The credit a_{layer} requires grad.\n"
-            "It is still part of a graph, which keeps the batch in memory and lets gradients flow into the credit. "
+            "It is part of a graph, which keeps the batch in memory and lets gradients flow into the credit. "
             "Return a_l.detach()."
         )
 

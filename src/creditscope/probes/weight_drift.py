@@ -1,4 +1,4 @@
-"""Weight drift: how far has training moved the weights of every stage?"""
+"""Weight drift: the distance of the weights of every stage from their initial values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from creditscope.evidence.credit import Layers
 def weight_drift(model: nn.Module, initial: Any, blocks: Sequence[nn.Module]) -> Layers:
     """‖W - W_init‖_F/‖W_init‖_F of the embedding, of every block, and of the read-out.
 
-    Parameters before the first block's are the embedding's, those after it that belong to no block the read-out's.
+    Parameters before those of the first block belong to the embedding; later ones outside all blocks to the read-out.
     """
     given = _state(initial)
     own = dict(model.named_parameters())

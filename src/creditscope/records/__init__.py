@@ -1,1 +1,1 @@
-"""Whatever crosses a file border, each with a schema version."""
+"""Records that are written to files, each with a schema version."""

@@ -1,4 +1,4 @@
-"""The published form of the files that creditscope writes, as JSON schemas."""
+"""JSON schemas of the files that creditscope writes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 class AsWritten(GenerateJsonSchema):
-    """Schemas of our files as they are: JSON has no NaN and no infinity, so these stand there as strings."""
+    """Schemas of our files as written: JSON has no NaN and no infinity, so these are strings."""
 
     def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
-        """A number, or the name of what is none."""
+        """A number, or one of "NaN", "Infinity" and "-Infinity"."""
         return {"anyOf": [super().float_schema(schema), {"enum": list(NOT_FINITE)}]}
 
 
 def report_schema() -> dict[str, Any]:
-    """The schema of a report file, as it came with this version."""
-    found: dict[str, Any] = json.loads((files(__package__) / "report.schema.json").read_text(encoding="utf-8"))
-    return found
+    """The schema of a report file, as shipped with this version."""
+    schema: dict[str, Any] = json.loads((files(__package__) / "report.schema.json").read_text(encoding="utf-8"))
+    return schema

@@ -55,7 +55,7 @@ def columns(report: Report) -> list[Column]:
 
 
 def collapsed(report: Report) -> bool:
-    """Whether the reference gradient has collapsed, so that cosines with it mean nothing."""
+    """Whether the reference gradient has collapsed, so that no cosine with it can be interpreted."""
     return reference_collapsed(report.findings)
 
 
