@@ -11,7 +11,7 @@ import pytest
 from tests.report.made_runs import audited, row, run
 
 from creditscope.report.html.study import write_study
-from creditscope.report.study_views import joined
+from creditscope.report.study_views import judged_views
 
 FLAGS = [
     "--headless",
@@ -44,7 +44,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [row(str(record.spec["method"]), [record]) for record in records]
     twin = run("dfa", 1, key="ddd1")
     records.append(twin.model_copy(update={"spec": twin.spec | {"control": "frozen"}}))
-    write_study(folder / "study", joined({record.key: record for record in records}, rows), title="A study", rows=rows)
+    write_study(
+        folder / "study", judged_views({record.key: record for record in records}, rows), title="A study", rows=rows
+    )
     audited(notes=f"{HOSTILE}<img src=x onerror=alert(1)>").to_html(folder / "audit.html")
     return folder
 

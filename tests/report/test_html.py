@@ -20,7 +20,7 @@ from creditscope.report.html.audit import page
 from creditscope.report.html.page import as_json, code, library
 from creditscope.report.html.study import write_study
 from creditscope.report.html.tables import Cell, PageTable
-from creditscope.report.study_views import joined
+from creditscope.report.study_views import judged_views
 from creditscope.report.views import AuditView, from_runs, gather
 from creditscope.verdict import Missing, Reason
 
@@ -142,7 +142,7 @@ def test_the_pages_of_a_study_share_one_chart_library_and_link_to_every_run(tmp_
     sheet = PageTable(
         "published", "Against the published figures", "", ("method", "ours"), ((Cell("dfa"), Cell("1", 1.0)),)
     )
-    shown = joined({record.key: record for record in records}, rows)
+    shown = judged_views({record.key: record for record in records}, rows)
     index = write_study(tmp_path, shown, title="A study", rows=rows, tables=[sheet])
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["a1.html", "a2.html", "b1.html"]
     assert sorted(path.name for path in (tmp_path / "assets").iterdir()) == ["charts.js", "page.css", "page.js"]
@@ -162,7 +162,7 @@ def test_a_run_in_a_study_is_judged_beside_its_twin():
     alone = run("dfa", 1, key="a1")
     open_report = report(HEALTHY | {"D3": Missing(Reason.NO_CONTROL, "no control")})
     beside = row("DFA, seed-matched", [alone])
-    (shown,) = joined({"a1": alone.model_copy(update={"report": open_report})}, [beside])
+    (shown,) = judged_views({"a1": alone.model_copy(update={"report": open_report})}, [beside])
     assert shown.report is not None
     assert shown.verdict == str(beside.seeds[0].verdict)
     assert shown.report.control_accuracy == (0.31,)
@@ -189,13 +189,12 @@ def test_labels_say_the_method_and_whatever_else_differs():
 
 
 def test_a_folder_of_a_run_a_store_and_a_file_are_all_read(tmp_path):
-    record = run(key="abc").model_copy(update={"report": None})
-    record.to_json(tmp_path / "store" / "abc" / "record.json")
-    audited().to_json(tmp_path / "store" / "abc" / "report.json")
+    run(key="abc").to_json(tmp_path / "store" / "abc" / "record.json")
     run("bp", key="def").to_json(tmp_path / "store" / "def" / "record.json")
-    assert [shown.verdict for shown in gather(tmp_path / "store" / "abc")] == ["FAIL(D1+D2+D3)"]
-    assert [shown.label for shown in gather(tmp_path / "store")] == ["dfa", "bp"]
-    assert [shown.key for shown in gather(tmp_path / "store" / "abc" / "report.json")] == [""]
+    audited().to_json(tmp_path / "report.json")
+    assert [view.verdict for view in gather(tmp_path / "store" / "abc")] == ["FAIL(D1+D2+D3)"]
+    assert [view.label for view in gather(tmp_path / "store")] == ["dfa", "bp"]
+    assert [view.key for view in gather(tmp_path / "report.json")] == [""]
 
 
 @pytest.mark.parametrize("change", [{"schema_version": 0}, {"schema_version": 99}, {"schema_version": None}])
@@ -219,7 +218,7 @@ def test_a_file_that_is_neither_report_nor_run_is_refused(text, found, tmp_path)
 
 
 def test_an_empty_folder_and_a_missing_one_are_refused(tmp_path):
-    with pytest.raises(BadFile, match="There is nothing to show"):
+    with pytest.raises(BadFile, match="Nothing can be shown"):
         gather(tmp_path)
     with pytest.raises(BadFile, match="does not exist"):
         gather(tmp_path / "absent")
@@ -250,7 +249,9 @@ def test_two_hundred_runs_are_pages_in_less_than_ten_seconds(tmp_path):
     ]
     rows = [row(method, [record for record in records if record.spec["method"] == method]) for method in methods]
     started = time.process_time()
-    index = write_study(tmp_path, joined({record.key: record for record in records}, rows), title="Many", rows=rows)
+    index = write_study(
+        tmp_path, judged_views({record.key: record for record in records}, rows), title="Many", rows=rows
+    )
     assert time.process_time() - started < 10
     assert len(list((tmp_path / "runs").iterdir())) == 200
     assert index.stat().st_size < 2_000_000

@@ -50,10 +50,10 @@ def report(
 
     Example: `creditscope report runs/dfa --out dfa.html --out dfa.tex`
     """
-    from creditscope.report.views import gather
+    from creditscope.study.saved_runs import saved_views
 
     chosen = output_formats(out, format)
-    views = gather(source)
+    views = saved_views(source)
     for path, entry in chosen.items():
         say(f"wrote {entry.write(views, path, source.resolve().name)}")
     if figures is not None:
@@ -92,12 +92,15 @@ def study_pages(
     title: str,
     folder: Path,
     *,
+    protocol: str = "three",
     decisions: Sequence[Decision] = (),
 ) -> Path:
     """The pages of a study: every finished run, judged beside its frozen control."""
     from creditscope.report.html.study import write_study
-    from creditscope.report.study_views import joined
+    from creditscope.report.study_views import judged_views
 
     records = {key: store.record(key) for key in runs if store.record_path(key) is not None}
     finished = [row for row in rows if row.seeds]
-    return write_study(folder, joined(records, finished), title=title, rows=finished, decisions=decisions)
+    return write_study(
+        folder, judged_views(records, finished, protocol), title=title, rows=finished, decisions=decisions
+    )

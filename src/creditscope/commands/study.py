@@ -245,5 +245,5 @@ def report(
     if html is not None:
         from creditscope.commands.report import study_pages
 
-        say(f"wrote {study_pages(runs, kept, rows, _title(study, budget), html)}")
+        say(f"wrote {study_pages(runs, kept, rows, _title(study, budget), html, protocol=protocol)}")
     return 0

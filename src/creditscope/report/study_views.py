@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from creditscope.records.run import RunRecord
@@ -77,22 +78,25 @@ class JudgedMethod(Protocol):
         ...
 
 
-def joined(records: Mapping[str, RunRecord], rows: Sequence[JudgedMethod]) -> list[AuditView]:
+def judged_views(
+    records: Mapping[str, RunRecord], rows: Sequence[JudgedMethod], protocol: str = "three"
+) -> list[AuditView]:
     """The runs of a study by key, each judged with its control; runs that no row names follow unchanged."""
-    found: list[AuditView] = []
+    views: list[AuditView] = []
     for row in rows:
         for seed in row.seeds:
             if seed.key in records:
-                found.append(_judged(records[seed.key], row, seed))
-    named = {view.key for view in found}
-    return found + from_runs([record for key, record in records.items() if key not in named])
+                (view,) = from_runs([records[seed.key]])
+                judged = view if row.verdict is None else beside_control(view, seed, protocol)
+                views.append(replace(judged, label=row.label))
+    named = {view.key for view in views}
+    return views + from_runs([record for key, record in records.items() if key not in named])
 
 
-def _judged(record: RunRecord, row: JudgedMethod, seed: JudgedRun) -> AuditView:
-    (view,) = from_runs([record])
-    report = record.report
-    if report is not None and row.verdict is not None:
-        control = None if seed.control_accuracy is None else (seed.control_accuracy,)
-        update = {"findings": dict(seed.findings), "verdict": seed.verdict, "control_accuracy": control}
-        report = report.model_copy(update=update)
-    return AuditView(row.label, view.title, record.key, view.seed, report, record)
+def beside_control(view: AuditView, judged: JudgedRun, protocol: str) -> AuditView:
+    """The view with the verdict that its run has beside its frozen control."""
+    if view.report is None:
+        return view
+    control = None if judged.control_accuracy is None else (judged.control_accuracy,)
+    update = {"findings": dict(judged.findings), "verdict": judged.verdict, "control_accuracy": control}
+    return replace(view, report=view.report.model_copy(update=update | {"protocol": protocol}))

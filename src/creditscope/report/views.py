@@ -14,8 +14,6 @@ from creditscope.records.labels import flatten, labels
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
 
-REPORT = "report.json"
-
 
 @dataclass(frozen=True, slots=True)
 class AuditView:
@@ -62,20 +60,20 @@ def _from_run(record: RunRecord, label: str) -> AuditView:
 
 
 def gather(path: Path) -> list[AuditView]:
-    """The report or run in a file; of a folder its run, or the runs and reports that lie below it."""
+    """The report or run in a file; in a folder its own run, else all runs and reports below it."""
     if path.is_file():
         return _read([path])
     if not path.is_dir():
         raise BadFile(f"{path} does not exist.\nGive the JSON of a report, the folder of a run, or a store of runs.")
     if (path / RECORD).is_file():
         return _read([path / RECORD])
-    found = [*sorted(path.glob(f"*/{RECORD}")), *sorted(path.glob("*.json"))]
-    if not found:
+    paths = [*sorted(path.glob(f"*/{RECORD}")), *sorted(path.glob("*.json"))]
+    if not paths:
         raise BadFile(
             f"{path} holds neither {RECORD}, nor folders with one, nor reports (*.json).\n"
-            "There is nothing to show. Give the folder of a run, or of a study's store."
+            "Nothing can be shown. Give the folder of a run, or of a study's store."
         )
-    return _read(found)
+    return _read(paths)
 
 
 def _read(paths: Sequence[Path]) -> list[AuditView]:
@@ -83,22 +81,15 @@ def _read(paths: Sequence[Path]) -> list[AuditView]:
     reports, records = [], []
     for path in paths:
         if _is_run(path):
-            records.append(_with_report(RunRecord.from_json(path), path.with_name(REPORT)))
+            records.append(RunRecord.from_json(path))
         else:
             reports.append(Report.from_json(path))
     return from_runs(records) + [from_report(report) for report in reports]
 
 
-def _with_report(record: RunRecord, beside: Path) -> RunRecord:
-    """A run that was audited later has its report beside it."""
-    if record.report is not None or not beside.is_file():
-        return record
-    return record.model_copy(update={"report": Report.from_json(beside)})
-
-
 def _is_run(path: Path) -> bool:
     try:
-        found = json.loads(read_text(path, "The record"))
+        content = json.loads(read_text(path, "The record"))
     except json.JSONDecodeError as error:
         raise BadFile(f"{path} is not JSON: {error}\nGive the JSON that an audit or a run has written.") from error
-    return isinstance(found, dict) and ("history" in found or ("findings" not in found and path.name == RECORD))
+    return isinstance(content, dict) and ("history" in content or ("findings" not in content and path.name == RECORD))

@@ -64,13 +64,20 @@ def audit_table(
             "The verdicts would rest on other numbers. Use three or four, or audit the weights."
         )
     records = {key: store.record(key) for key in runs if store.record_path(key) is not None}
+    return table_of(runs, records, protocol, dict(limits or {}))
+
+
+def table_of(
+    runs: Plan, records: dict[str, RunRecord], protocol: str, limits: dict[str, float] | None = None
+) -> list[AuditRow]:
+    """The same table from records in memory, by the keys of the runs."""
     by_spec = {_content(spec): key for key, spec in runs.items()}
     groups: dict[str, dict[str, RunSpec]] = {}
     for key, spec in runs.items():
         groups.setdefault(_content(spec.model_copy(update={"seed": 0})), {})[key] = spec
     first = [next(iter(group.values())) for group in groups.values()]
     names = labels([spec.settings() for spec in first], without=("seed",))
-    judging = _Judging(records, by_spec, protocol, dict(limits or {}))
+    judging = _Judging(records, by_spec, protocol, limits or {})
     rows = [judging.row(name, group) for name, group in zip(names, groups.values(), strict=True)]
     return [row.model_copy(update={"best_frozen": _above_best(row, rows)}) for row in rows]
 

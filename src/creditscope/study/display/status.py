@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from creditscope.records.labels import counted
 from creditscope.report.text import page
+from creditscope.report.views import from_runs
 from creditscope.runs.spec import RunSpec
 from creditscope.study.lock import RunProgress
 from creditscope.study.plan import Plan, run_labels
+from creditscope.study.saved_runs import beside_controls
 from creditscope.study.status import StudyStatus, duration, since
 from creditscope.study.store import Failure, RunState, Store
 
@@ -64,8 +66,10 @@ def run_page(key: str, store: Store, width: int) -> str:
     ]
     if record.diverged is not None:
         lines.append(f"diverged in epoch {record.diverged.epoch + 1}: {record.diverged.why}")
-    lines.append("" if record.report is not None else "not audited: creditscope study run audits it")
-    return "\n".join(lines if record.report is None else [*lines, page(record.report, width)])
+    others = (store.record(other) for other in store.keys() if store.record_path(other) is not None)  # noqa: SIM118
+    report = beside_controls(from_runs([record]), others)[0].report
+    lines.append("" if report is not None else "not audited: creditscope study run audits it")
+    return "\n".join(lines if report is None else [*lines, page(report, width)])
 
 
 def _failure(failure: Failure) -> list[str]:

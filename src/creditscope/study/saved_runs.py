@@ -1,0 +1,73 @@
+"""Saved runs read from a folder, each judged beside its frozen control where that was saved too.
+
+A study audits each run alone, since its control may still be training, and joins the two in its tables. The same
+happens here, so that `creditscope report` and the pages of a study say the same of a run. A report that was saved with
+its control, by `creditscope audit FOLDER`, stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from creditscope.errors import BadFile
+from creditscope.protocols import PROTOCOLS
+from creditscope.records.folder import RECORD
+from creditscope.records.run import RunRecord
+from creditscope.report.study_views import beside_control
+from creditscope.report.views import AuditView, gather
+from creditscope.runs.spec import read_spec
+from creditscope.study.plan import Plan
+from creditscope.study.tables import SeedRow, table_of
+
+
+def saved_views(source: Path) -> list[AuditView]:
+    """The audits and runs below a path, each run with its frozen control taken into account."""
+    return beside_controls(gather(source), _records_near(source))
+
+
+def beside_controls(views: Sequence[AuditView], others: Iterable[RunRecord] = ()) -> list[AuditView]:
+    """The views, each run judged beside its frozen control; that is looked for among them, then among `others`."""
+    waiting = {view.report.protocol for view in views if view.report is not None and _lacks_control(view)}
+    if not waiting:
+        return list(views)
+    records = {record.key: record for record in others if record.spec.get("control") == "frozen"}
+    records |= {view.run.key: view.run for view in views if view.run is not None}
+    for protocol in waiting:
+        if protocol in PROTOCOLS and not PROTOCOLS[protocol].variants:
+            seeds = _judged(records, protocol)
+            views = [_joined(view, seeds, protocol) for view in views]
+    return list(views)
+
+
+def _lacks_control(view: AuditView) -> bool:
+    return view.run is not None and not view.is_control and view.report is not None and not view.report.control_accuracy
+
+
+def _joined(view: AuditView, seeds: dict[str, SeedRow], protocol: str) -> AuditView:
+    seed = seeds.get(view.key)
+    if seed is None or seed.control_accuracy is None or not _lacks_control(view):
+        return view
+    return beside_control(view, seed, protocol) if view.report and view.report.protocol == protocol else view
+
+
+def _judged(records: dict[str, RunRecord], protocol: str) -> dict[str, SeedRow]:
+    """Every run by key, judged beside its control; a record without a valid spec has none."""
+    runs: Plan = {}
+    for key, record in records.items():
+        with suppress(BadFile):
+            runs[key] = read_spec(record, key)
+    return {seed.key: seed for row in table_of(runs, records, protocol) for seed in row.seeds}
+
+
+def _records_near(source: Path) -> Iterator[RunRecord]:
+    """The records beside that of one run, in folders or in files; a file that is not a record is skipped."""
+    folder = source.resolve() if source.is_dir() else source.resolve().parent
+    if (folder / RECORD).is_file():
+        paths = sorted(folder.parent.glob(f"*/{RECORD}"))
+    else:
+        paths = sorted(folder.glob("*.json")) if source.is_file() else []
+    for path in paths:
+        with suppress(BadFile):
+            yield RunRecord.from_json(path)
