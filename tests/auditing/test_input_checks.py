@@ -140,8 +140,8 @@ def test_the_same_batch_twice_is_refused() -> None:
     first, second = batches(2, 300)
     message = refused([first, second, Batch(first.inputs.clone(), first.labels.clone())])
     assert (
-        message
-        == "Batches 0 and 2 hold the same samples.\nD4 would mistake the repetition for agreement. Pass disjoint batches."
+        message == "Batches 0 and 2 hold the same samples.\n"
+        "D4 would mistake the repetition for agreement. Pass disjoint batches."
     )
 
 
