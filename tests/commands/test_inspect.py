@@ -81,9 +81,9 @@ def test_tokens_are_given_as_numbers_and_the_read_rule_is_explained(models, cred
     assert found.code == 0, found.err
     assert "│     encoder.layers.1  TransformerEncoderLayer" in found.out
     assert "├─ h_2   (N, 5, 8)" in found.out
-    assert "Read: mean: the mean over tokens: the read-out consumes many of them" in found.out
+    assert "State vector: mean over tokens (the head reads several tokens)" in found.out
     named = creditscope("inspect", "inspected_models:Words", "--input", "5", "--tokens", "50", "--read", "1")
-    assert "Read: 1: this token stands for a state" in named.out
+    assert "State vector: token 1" in named.out
 
 
 @pytest.mark.parametrize("name", ["configured", "dummy"])
@@ -100,7 +100,7 @@ def test_named_blocks_are_looked_at_instead(models, creditscope):
     ("arguments", "message"),
     [
         (("Towers", "--input", "6"), "has 2 runs of blocks that could be its stream"),
-        (("deep",), "Sequential does not say what it takes"),
+        (("deep",), "Cannot infer the input shape of Sequential"),
         (("deep", "--input", "6xx"), "--input 6xx is not a shape"),
         (("deep", "--input", "0"), "--input 0 is not a shape"),
         (("deep", "--input", "7"), "Sequential cannot take inputs of shape (2, 7)"),

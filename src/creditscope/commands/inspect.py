@@ -1,4 +1,4 @@
-"""Where does creditscope see the stream of a model, and how is something else named?"""
+"""`creditscope inspect`: prints the blocks, states and read rule that an audit of a model would use."""
 
 from __future__ import annotations
 
@@ -17,34 +17,36 @@ if TYPE_CHECKING:
 
 SAMPLES = 2
 READS = {
-    "first": "the first token, which is what the read-out consumes",
-    "mean": "the mean over tokens: the read-out consumes many of them",
-    "all": "every position: each has logits of its own",
-    "auto": "the state itself; the mean over positions of a convolutional one",
+    "first": "first token (the one that the head reads)",
+    "mean": "mean over tokens (the head reads several tokens)",
+    "all": "every position (each has its own logits)",
+    "auto": "the whole state; mean over positions for a convolutional state",
 }
 
 
 @command("inspect")
 def inspect(
-    model: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="Your own function that makes the network.")],
+    model: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="Function that returns the network.")],
     input: Annotated[
         str | None,
-        typer.Option(metavar="SHAPE", help="Shape of one sample, as in 3x224x224; else the model's own word."),
+        typer.Option(
+            metavar="SHAPE", help="Shape of one sample, such as 3x224x224; default: the input size the model declares."
+        ),
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The inputs are token numbers below N, not images.")
+        int | None, typer.Option(metavar="N", min=1, help="Inputs are token numbers below N, not images.")
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the function. Repeatable.")
     ] = None,
     blocks: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="Look at this list of blocks, or module names with commas between."),
+        typer.Option(metavar="PATH", help="Path of a block list, or module names separated by commas."),
     ] = None,
     read: Annotated[str, typer.Option(metavar="RULE", help="auto, first, mean, all or a token index.")] = "auto",
     plugin: Plugins = None,
 ) -> int:
-    """Show which stream an audit would see in a model of yours: blocks, states with their shapes, and the read rule.
+    """Show the stream that an audit would use: the blocks, the shapes of the states, and the read rule.
 
     Example: `creditscope inspect timm:create_model --option model_name=vit_tiny_patch16_224 --input 3x224x224`
     """
@@ -57,8 +59,8 @@ def inspect(
     from creditscope.stream.find import find_stream
     from creditscope.stream.isolation import undisturbed
 
-    made = model_from(model, settings)
-    stream = find_stream(made, words.blocks(blocks), words.read(read))
+    network = model_from(model, settings)
+    stream = find_stream(network, words.blocks(blocks), words.read(read))
     inputs = _inputs(stream.model, shape, tokens)
     with undisturbed(stream.model), as_input_error(stream.model, Batch(inputs, torch.zeros(SAMPLES))):
         stream.settle(inputs)
@@ -70,18 +72,18 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     try:
-        found = tuple(int(part) for part in text.lower().split("x"))
+        shape = tuple(int(part) for part in text.lower().split("x"))
     except ValueError:
-        found = ()
-    if not found or min(found) < 1:
+        shape = ()
+    if not shape or min(shape) < 1:
         raise InvalidInput(
-            f"--input {text} is not a shape.\nThe model could not be run. Write one sample's shape, as in 3x224x224."
+            f"--input {text} is not a shape.\nThe model could not be run. Pass one sample's shape, such as 3x224x224."
         )
-    return found
+    return shape
 
 
 def _inputs(model: nn.Module, shape: tuple[int, ...] | None, tokens: int | None) -> Any:
-    """Two random samples of that shape; without one, what the model says about itself."""
+    """Two random samples of that shape; without one, the inputs that the model declares."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
@@ -92,9 +94,9 @@ def _inputs(model: nn.Module, shape: tuple[int, ...] | None, tokens: int | None)
     shape = shape or tuple(configured.get("input_size", ()))
     if not shape:
         raise InvalidInput(
-            f"{type(model).__name__} does not say what it takes.\n"
-            "Its stream shows only when it runs. Give the shape of one sample: --input 3x224x224, or --input 16 "
-            "--tokens 30000 for token numbers."
+            f"Cannot infer the input shape of {type(model).__name__}.\n"
+            "The model must run once to find its blocks. Pass the shape of one sample: --input 3x224x224, or for token "
+            "numbers --input 16 --tokens 30000."
         )
     if tokens is not None:
         return torch.randint(0, tokens, (SAMPLES, *shape), generator=generator)
@@ -102,20 +104,27 @@ def _inputs(model: nn.Module, shape: tuple[int, ...] | None, tokens: int | None)
 
 
 def drawn(stream: Stream, inputs: Any, path: str) -> str:
-    """The tree of a stream: blocks, the shape of every state, the read rule, and how to name something else."""
+    """The tree of a stream: blocks, the shape of every state, the read rule, and how to choose others."""
     import torch
 
     with torch.no_grad():
-        seen = stream.run(inputs)
+        forward = stream.run(inputs)
     names = {id(module): name for name, module in stream.model.named_modules()}
     blocks = stream.blocks
     kinds = " or ".join(dict.fromkeys(type(block).__name__ for block in blocks))
-    lines = [f"{type(stream.model).__name__}: a stream of {len(blocks)} blocks ({kinds})"]
-    for layer, state in enumerate(seen.hiddens):
+    lines = [
+        f"{type(stream.model).__name__}: a stream of {len(blocks)} {'block' if len(blocks) == 1 else 'blocks'} ({kinds})"
+    ]
+    for layer, state in enumerate(forward.hiddens):
         lines.append(f"├─ h_{layer:<3} {_sizes(state)}")
         if layer < len(blocks):
             lines.append(f"│     {names[id(blocks[layer])]}  {type(blocks[layer]).__name__}")
-    lines += [f"└─ logits {_sizes(seen.logits)}", "", f"Read: {_reading(stream)}", *_other_ways(stream, path)]
+    lines += [
+        f"└─ logits {_sizes(forward.logits)}",
+        "",
+        f"State vector: {_reading(stream)}",
+        *_other_ways(stream, path),
+    ]
     return "\n".join(lines)
 
 
@@ -125,7 +134,7 @@ def _sizes(tensor: Any) -> str:
 
 def _reading(stream: Stream) -> str:
     rule = stream.rule
-    return f"{rule}: {READS[rule]}" if isinstance(rule, str) else f"{rule}: this token stands for a state"
+    return READS[rule] if isinstance(rule, str) else f"token {rule}"
 
 
 def _other_ways(stream: Stream, path: str) -> list[str]:
@@ -133,8 +142,8 @@ def _other_ways(stream: Stream, path: str) -> list[str]:
 
     return [
         "",
-        "To see something else, name it here and in the audit:",
-        f"  creditscope inspect {path} --blocks PATH   a list of blocks, or module names with commas between",
+        "To use other blocks or another vector, here and in the audit:",
+        f"  creditscope inspect {path} --blocks PATH   a block list, or module names separated by commas",
         f"  creditscope inspect {path} --read RULE     first, mean, all or a token index",
         block_lists(stream.model),
     ]
