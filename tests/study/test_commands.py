@@ -1,4 +1,4 @@
-"""The commands of a study: they say what there is, refuse what cannot be meant, and change nothing else."""
+"""The commands of a study: they list the runs, refuse invalid input, and change nothing else."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_a_commit_that_fails_half_way_leaves_nothing(store, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module.RunRecord, "to_json", no_room)
-    with pytest.raises(BadFile, match="cannot be written: No space left on device.\nThe run is not kept. Make room"):
+    with pytest.raises(BadFile, match="cannot be written: No space left on device.\nThe run was not kept. Make room"):
         committed(store)
     assert list(store.folder.iterdir()) == []
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from creditscope.errors import UnknownName
+from creditscope.options import Option
 from creditscope.papers.published import PublishedFigures
 from creditscope.papers.quantities import Flags, Quantity
 from creditscope.papers.reasons import DifferenceReason
 from creditscope.registry import unknown
 from creditscope.runs.spec import RunSpec
-from creditscope.study.declaration import Value
 
 if TYPE_CHECKING:
     from creditscope.papers.archive import RunArchive
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from creditscope.papers.tables import ComparisonRow
     from creditscope.report.charts.margins import Decision
 
-Where = Mapping[str, Value | Sequence[Value]]  # settings of runs; a sequence means any of these values
+Where = Mapping[str, Option | Sequence[Option]]  # settings of runs; a sequence means any of these values
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Studies: what is run (spec), where it is kept (store), on which machines (engine), against what (tables)."""
+"""Studies: many runs, declared in a file, executed by an engine, kept in a store and judged over seeds."""

@@ -1,4 +1,8 @@
-"""What does a study file say?  A TOML file, checked key by key before anything runs."""
+"""The study file: TOML, checked key by key before anything runs.
+
+In [fixed] an array is one value, for an option that is a tuple. Everywhere else an array lists several values, so that
+a tuple is an array inside it: "network.widths" = [[64, 32], [128]].
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,14 @@ from pydantic import Field
 from creditscope.control import Control
 from creditscope.errors import BadFile, InvalidInput, UnknownName
 from creditscope.files import read_text
+from creditscope.options import Option
 from creditscope.records.labels import PARTS
 from creditscope.records.record import Record
 from creditscope.registry import unknown
 from creditscope.runs.spec import RunSpec
 
-Value = bool | int | float | str
-Settings = dict[str, Value]
-Axes = dict[str, tuple[Value, ...]]
+Settings = dict[str, Option]
+Axes = dict[str, tuple[Option, ...]]
 
 OPTION_FIELDS = tuple(f"{part}_options" for part in PARTS)
 FIELDS = tuple(name for name in RunSpec.model_fields if name not in (*OPTION_FIELDS, "plugins"))
@@ -27,9 +31,9 @@ TOP = ("name", "title", "notes", "controls", "plugins", "fixed", "grid", "includ
 
 
 class Budget(Record):
-    """A size of a study: settings with the last word, and, where it has them, controls and runs of its own.
+    """A size of a study: settings that override all others, and optionally controls and runs of its own.
 
-    include   in the place of the study's grid and additions, for a size in which networks or methods differ in length
+    include   replaces the study's grid and additions, for a size in which networks or methods differ in length
     """
 
     settings: Axes = Field(default_factory=dict)
@@ -38,9 +42,9 @@ class Budget(Record):
 
 
 class Study(Record):
-    """A declared set of runs: what is fixed, what is varied, what is added, left out, and controlled.
+    """A declared set of runs: fixed settings, a grid, additions, exclusions and controls.
 
-    Settings are flat: "epochs", "method", "network.d". Every value of `grid`, `include` and `exclude` is a tuple.
+    Settings are flat: "epochs", "method", "network.d". `grid`, `include` and `exclude` hold a tuple of values for each.
     """
 
     source: str
@@ -62,26 +66,26 @@ class Study(Record):
 
     @classmethod
     def parse(cls, text: str, source: str = "the study") -> Study:
-        """A study from TOML text; a key or value that cannot be meant is refused with its place."""
+        """A study from TOML text; an unknown key or an invalid value is refused with its place."""
         try:
-            found = tomllib.loads(text)
+            content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise BadFile(f"{source} is not valid TOML: {error}.{_quoting(text)}\nNothing was run.") from error
-        for key in found:
+        for key in content:
             if key not in TOP:
                 refuse(source, "", key, unknown("key of a study", key, list(TOP)))
-        budgets = _table(source, "budget", found.get("budget", {}))
+        budgets = _table(source, "budget", content.get("budget", {}))
         return cls(
             source=source,
-            name=_text(source, "name", found.get("name", Path(source).stem)),
-            title=_text(source, "title", found.get("title", "")),
-            notes=_text(source, "notes", found.get("notes", "")),
-            controls=_controls(source, "", found.get("controls", [])),
-            plugins=_texts(source, "", "plugins", found.get("plugins", [])),
-            fixed=_settings(source, "fixed", found.get("fixed", {})),
-            grid=_axes(source, "grid", found.get("grid", {})),
-            include=_listed(source, "include", found.get("include", [])),
-            exclude=_listed(source, "exclude", found.get("exclude", [])),
+            name=_text(source, "name", content.get("name", Path(source).stem)),
+            title=_text(source, "title", content.get("title", "")),
+            notes=_text(source, "notes", content.get("notes", "")),
+            controls=_controls(source, "", content.get("controls", [])),
+            plugins=_texts(source, "", "plugins", content.get("plugins", [])),
+            fixed=_settings(source, "fixed", content.get("fixed", {})),
+            grid=_axes(source, "grid", content.get("grid", {})),
+            include=_listed(source, "include", content.get("include", [])),
+            exclude=_listed(source, "exclude", content.get("exclude", [])),
             budgets={name: _budget(source, f"budget.{name}", table) for name, table in budgets.items()},
         )
 
@@ -99,39 +103,45 @@ def _quoting(text: str) -> str:
         for line in text.splitlines()
         if line.strip().startswith(tuple(f"{p}." for p in PARTS))
     ]
-    return f'\nOptions beside their owner\'s name need quotes: "{bare[0]}" = ...' if bare else ""
+    return f'\nBeside the name of its owner an option needs quotes: "{bare[0]}" = ...' if bare else ""
 
 
-def _budget(source: str, table: str, found: Any) -> Budget:
-    own = dict(_table(source, table, found))
+def _budget(source: str, table: str, given: Any) -> Budget:
+    own = dict(_table(source, table, given))
     controls = _controls(source, table, own.pop("controls")) if "controls" in own else None
     include = _listed(source, f"{table}.include", own.pop("include", []))
     return Budget(settings=_axes(source, table, own), controls=controls, include=include)
 
 
-def _listed(source: str, table: str, found: Any) -> tuple[Axes, ...]:
-    if not isinstance(found, list):
-        refuse(source, "", table, f"it is one table; write [[{table}]] with two brackets.", InvalidInput)
-    return tuple(_axes(source, table, one) for one in found)
+def _listed(source: str, table: str, given: Any) -> tuple[Axes, ...]:
+    if not isinstance(given, list):
+        refuse(source, "", table, f"it is a single table; write [[{table}]] with two brackets.", InvalidInput)
+    return tuple(_axes(source, table, one) for one in given)
 
 
-def _table(source: str, table: str, found: Any) -> Mapping[str, Any]:
-    if not isinstance(found, dict):
-        refuse(source, "", table, f"{found!r} is no table; write [{table}] and settings below it.", InvalidInput)
-    return found
+def _table(source: str, table: str, given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, dict):
+        refuse(
+            source,
+            "",
+            table,
+            f"expected a table, got {given!r}; write [{table}] and the settings below it.",
+            InvalidInput,
+        )
+    return given
 
 
-def _flat(source: str, table: str, found: Any) -> dict[str, Any]:
+def _flat(source: str, table: str, given: Any) -> dict[str, Any]:
     """One level: {"network": {"d": 64}} and {"network.d": 64} are the same; method.penalty is the field penalty."""
     flat: dict[str, Any] = {}
-    for key, value in _table(source, table, found).items():
+    for key, value in _table(source, table, given).items():
         inner = value.items() if isinstance(value, dict) else [("", value)]
         for option, setting in inner:
             name = key if option in ("", "name") else f"{key}.{option}"
             name = "penalty" if name == "method.penalty" else name
             _known_key(source, table, name)
             if name in flat:
-                refuse(source, table, name, "it is given twice.", InvalidInput)
+                refuse(source, table, name, "it is set twice.", InvalidInput)
             flat[name] = setting
     return flat
 
@@ -143,40 +153,48 @@ def _known_key(source: str, table: str, key: str) -> None:
         refuse(source, table, key, unknown("setting", key, known))
 
 
-def _settings(source: str, table: str, found: Any) -> Settings:
-    flat = _flat(source, table, found)
+def _settings(source: str, table: str, given: Any) -> Settings:
+    flat = _flat(source, table, given)
     for key, value in flat.items():
-        if isinstance(value, list):
-            refuse(source, table, key, "a list of values is an axis; it belongs into [grid].", InvalidInput)
+        if isinstance(value, list) and key in FIELDS:
+            refuse(source, table, key, "expected one value; a list of values belongs in [grid].", InvalidInput)
     return {key: _value(source, table, key, value) for key, value in flat.items()}
 
 
-def _axes(source: str, table: str, found: Any) -> Axes:
-    """Each setting as a tuple of values, one value being an axis of length 1."""
+def _axes(source: str, table: str, given: Any) -> Axes:
+    """Each setting as a tuple of values; a single value is a tuple of one."""
     axes: Axes = {}
-    for key, value in _flat(source, table, found).items():
+    for key, value in _flat(source, table, given).items():
         values = value if isinstance(value, list) else [value]
         if not values:
-            refuse(source, table, key, "the list is empty, so that there are zero runs. Give a value.", InvalidInput)
+            refuse(
+                source,
+                table,
+                key,
+                "the list is empty, so there would be no runs. Give at least one value.",
+                InvalidInput,
+            )
         axes[key] = tuple(_value(source, table, key, one) for one in values)
     return axes
 
 
-def _value(source: str, table: str, key: str, value: Any) -> Value:
+def _value(source: str, table: str, key: str, value: Any) -> Option:
+    if isinstance(value, list) and all(isinstance(part, bool | int | float | str) for part in value):
+        return tuple(value)
     if not isinstance(value, bool | int | float | str):
-        refuse(source, table, key, f"{value!r} is neither a number, a text nor true or false.", InvalidInput)
+        refuse(source, table, key, f"expected a number, a string, true or false, got {value!r}.", InvalidInput)
     return value
 
 
 def _text(source: str, key: str, value: Any) -> str:
     if not isinstance(value, str):
-        refuse(source, "", key, f'{value!r} is no text; write {key} = "...".', InvalidInput)
+        refuse(source, "", key, f'expected a string, got {value!r}; write {key} = "...".', InvalidInput)
     return value
 
 
 def _texts(source: str, table: str, key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        refuse(source, table, key, f'{value!r} is no list of texts; write {key} = ["..."].', InvalidInput)
+        refuse(source, table, key, f'expected a list of strings, got {value!r}; write {key} = ["..."].', InvalidInput)
     return tuple(value)
 
 

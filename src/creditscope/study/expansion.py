@@ -1,4 +1,4 @@
-"""How does a study become runs?  Grid and additions, without what is excluded, with controls, each run once."""
+"""The runs of a study: grid and additions without the exclusions, each with its controls, each run once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from creditscope.errors import CreditscopeError, InvalidInput, UnknownName
-from creditscope.options import options_of
+from creditscope.options import Option, options_of
 from creditscope.records.labels import PARTS
 from creditscope.registry import unknown
 from creditscope.runs.spec import RunSpec, registered
-from creditscope.study.declaration import Axes, Budget, Settings, Study, Value, refuse
+from creditscope.study.declaration import Axes, Budget, Settings, Study, refuse
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -24,7 +24,7 @@ INHERITED = "seed"  # the axis of the grid that an [[include]] shares unless it 
 
 
 def expand(study: Study, budget: str | None = None, plugins: Sequence[str] = ()) -> list[RunSpec]:
-    """The runs of a study under a budget; a run that arises twice is there once."""
+    """The runs of a study under a budget, without duplicates."""
     if budget is not None and budget not in study.budgets:
         raise UnknownName(f"{study.source}: {unknown('budget', budget, study.budgets)}")
     size = study.budgets[budget] if budget is not None else Budget()
@@ -33,19 +33,19 @@ def expand(study: Study, budget: str | None = None, plugins: Sequence[str] = ())
     _check_size(study, grids, controls)
     specs = [spec_of(study, settings, plugins) for grid in grids for settings in _combinations(grid)]
     kept = _without(study, specs, warn=budget is None)
-    found: dict[str, RunSpec] = {}
+    runs: dict[str, RunSpec] = {}
     for spec in kept:
-        for run in (spec, *_twins(study, spec, controls)):
-            found.setdefault(run.model_dump_json(), run)
-    if not found:
+        for run in (spec, *_controls(study, spec, controls)):
+            runs.setdefault(run.model_dump_json(), run)
+    if not runs:
         raise InvalidInput(
             f"{study.source} has no runs: everything is excluded.\nRemove an [[exclude]], or widen [grid]."
         )
-    return list(found.values())
+    return list(runs.values())
 
 
 def _grids(study: Study, size: Budget) -> Iterator[Axes]:
-    """The grid, then every addition, each as axes; the budget's settings replace those of all of them."""
+    """The grid, then each addition, as axes; the settings of the budget replace those of all of them."""
     fixed: Axes = {key: (value,) for key, value in study.fixed.items()}
     shared: Axes = {INHERITED: study.grid[INHERITED]} if INHERITED in study.grid else {}
     if size.include:
@@ -64,7 +64,7 @@ def _combinations(axes: Axes) -> Iterator[Settings]:
 
 
 def _check_size(study: Study, grids: Sequence[Axes], controls: Sequence[str]) -> None:
-    """Refuse what nobody can run, before a single run is made."""
+    """Refuse more runs than can be executed, before any is expanded."""
     count = sum(math.prod(len(values) for values in axes.values()) for axes in grids) * (1 + len(controls))
     if count > MOST_RUNS:
         axes = " x ".join(
@@ -72,13 +72,13 @@ def _check_size(study: Study, grids: Sequence[Axes], controls: Sequence[str]) ->
         )
         raise InvalidInput(
             f"{study.source} declares {count:,} runs with its controls: {axes}.\n"
-            f"At one a minute that is {count / 1440:,.0f} days, so more than {MOST_RUNS:,} are refused. "
+            f"At one run a minute they take {count / 1440:,.0f} days; the limit is {MOST_RUNS:,} runs. "
             "Shorten an axis, or split the study."
         )
 
 
-def spec_of(study: Study, settings: Mapping[str, Value], plugins: Sequence[str] = ()) -> RunSpec:
-    """One run from flat settings; a value of the wrong kind is refused with file and key."""
+def spec_of(study: Study, settings: Settings, plugins: Sequence[str] = ()) -> RunSpec:
+    """One run from flat settings; an invalid value is refused with its file and key."""
     fields: dict[str, Any] = {"plugins": tuple(dict.fromkeys((*study.plugins, *plugins)))}
     for key, value in settings.items():
         part, dot, option = key.partition(".")
@@ -95,13 +95,13 @@ def spec_of(study: Study, settings: Mapping[str, Value], plugins: Sequence[str] 
 
 
 def _why(error: ErrorDetails) -> str:
-    reason = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    lead = "" if error["msg"].startswith("Value error") else "it should be "
-    return f"{error['input']!r} cannot be meant: {lead}{reason}."
+    message, prefix = error["msg"], "Input should be "
+    reason = f"expected {message.removeprefix(prefix)}" if message.startswith(prefix) else message
+    return f"invalid value {error['input']!r}: {reason.removeprefix('Value error, ').rstrip('.')}."
 
 
 def table_of(study: Study, key: str) -> str:
-    """The table of the file in which a setting stands."""
+    """The table of the file that holds a setting."""
     for name, budget in study.budgets.items():
         if key in budget.settings and key not in study.fixed and key not in study.grid:
             return f"budget.{name}"
@@ -113,23 +113,29 @@ def table_of(study: Study, key: str) -> str:
 
 
 def _without(study: Study, specs: Iterable[RunSpec], *, warn: bool) -> list[RunSpec]:
-    """The runs that no [[exclude]] matches; one that matches nothing is a mistake, unless a budget made it so."""
+    """The runs that no [[exclude]] matches; one that matches none is refused, unless a budget is the cause."""
     kept = list(specs)
     for excluded in study.exclude:
         matching = [spec for spec in kept if matches(spec, excluded)]
         if warn and not matching:
             settings = ", ".join(f"{key} = {list(values)}" for key, values in excluded.items())
-            refuse(study.source, "exclude", settings, "no run is like this, so nothing is excluded.", InvalidInput)
+            refuse(
+                study.source,
+                "exclude",
+                settings,
+                "no run matches, so nothing is excluded. Correct or remove it.",
+                InvalidInput,
+            )
         kept = [spec for spec in kept if not matches(spec, excluded)]
     return kept
 
 
-def matches(spec: RunSpec, wanted: Mapping[str, Sequence[Value]]) -> bool:
-    """Whether every setting of a run is among the wanted ones."""
-    return all(spec.setting(key) in values for key, values in wanted.items())
+def matches(spec: RunSpec, given: Mapping[str, Sequence[Option]]) -> bool:
+    """Whether every setting of a run is among the given values."""
+    return all(spec.setting(key) in values for key, values in given.items())
 
 
-def _twins(study: Study, spec: RunSpec, controls: Sequence[str]) -> Iterator[RunSpec]:
+def _controls(study: Study, spec: RunSpec, controls: Sequence[str]) -> Iterator[RunSpec]:
     """The controls of a run; a control has none of its own."""
     if spec.control != "none":
         return
@@ -143,13 +149,16 @@ def _rungs(study: Study, spec: RunSpec) -> list[str]:
     depth = spec.setting("network.depth")
     if not isinstance(depth, int):
         refuse(
-            study.source, "", "controls", f"{spec.network!r} has no option depth; name rungs: ladder-1, ladder-2, ..."
+            study.source,
+            "",
+            "controls",
+            f"the network {spec.network!r} has no option depth; name the rungs: ladder-1, ladder-2, ...",
         )
     return [f"ladder-{rung}" for rung in range(depth)]
 
 
 def check(study: Study, specs: Sequence[RunSpec]) -> None:
-    """Refuse names, options and values that no run could start with; needs torch, unlike the expansion."""
+    """Refuse names, options and values with which a run could not start; needs torch, unlike the expansion."""
     from creditscope.runs.run import make_recipe, make_rule
 
     for spec in specs:
@@ -163,12 +172,15 @@ def check(study: Study, specs: Sequence[RunSpec]) -> None:
 
 
 def _check_part(study: Study, spec: RunSpec, part: str) -> None:
-    """A registered name, and options that it has."""
+    """Refuse a name that is not registered, and options that it does not have."""
     name, entries = getattr(spec, part), registered(part)
     if name not in entries:
         refuse(study.source, table_of(study, part), part, unknown(part, name, entries))
     known = options_of(part, entries[name])
-    for option in getattr(spec, f"{part}_options"):
+    for option, value in getattr(spec, f"{part}_options").items():
+        key = f"{part}.{option}"
+        if option in known and isinstance(value, tuple) and not isinstance(known[option], tuple):
+            why = f"expected one value, got {list(value)}; a list of values belongs in [grid]."
+            refuse(study.source, table_of(study, key), key, why, InvalidInput)
         if option not in known:
-            key = f"{part}.{option}"
             refuse(study.source, table_of(study, key), key, unknown(f"option of {part} {name!r}", option, known))

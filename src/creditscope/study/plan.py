@@ -1,7 +1,7 @@
-"""Which runs, under which keys?  A study expanded and checked once, and remembered beside the store.
+"""The plan of a study: its runs by key, expanded and checked once, then read from the store.
 
-Keys need the defaults and revisions of networks, methods and datasets, and so torch. What was expanded before is read
-from the store instead, as long as neither the study nor the code behind the keys has changed.
+Keys need the defaults and revisions of networks, methods and datasets, which import torch. A stored expansion is used
+as long as neither the study nor the code behind the keys has changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from creditscope.records.labels import PARTS, labels
 from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 
-EXPANDED = "expanded"  # the folder of a store that holds what was expanded
+EXPANDED = "expanded"  # the folder of a store that holds expanded studies
 Plan = dict[str, RunSpec]  # by key, in the order of the study
 
 
@@ -38,18 +38,18 @@ def plan(
     """
     path = None if store is None else store / EXPANDED / f"{_digest(study, budget, plugins)}.json"
     if path is not None and path.exists():
-        with suppress(OSError, ValueError, KeyError):  # a damaged memory is no memory
-            found = json.loads(path.read_text(encoding="utf-8"))
-            return {key: RunSpec.model_validate(spec) for key, spec in found.items()}
+        with suppress(OSError, ValueError, KeyError):  # a damaged file is expanded again
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            return {key: RunSpec.model_validate(spec) for key, spec in stored.items()}
     specs = _checked(study, budget, plugins)
-    made: Plan = {}
+    runs: Plan = {}
     for spec in specs:
-        made.setdefault(spec.key, spec)
+        runs.setdefault(spec.key, spec)
     if path is not None and store is not None and (create or store.is_dir()) and _ours(specs):
-        content = {key: spec.model_dump(mode="json") for key, spec in made.items()}
+        content = {key: spec.model_dump(mode="json") for key, spec in runs.items()}
         with suppress(BadFile):  # a store that cannot be written can still be read
             write_text(path, json.dumps(content))
-    return made
+    return runs
 
 
 def run_labels(runs: Plan) -> dict[str, str]:
@@ -71,7 +71,7 @@ def _checked(study: Study, budget: str | None, plugins: Sequence[str]) -> list[R
 
 
 def _ours(specs: Sequence[RunSpec]) -> bool:
-    """Whether every entry is of this package, so that `_digest` sees when it changes."""
+    """Whether every entry belongs to this package, so that `_digest` notices its changes."""
     from creditscope.runs.spec import registered
 
     names = {(part, getattr(spec, part)) for spec in specs for part in PARTS}
@@ -80,15 +80,16 @@ def _ours(specs: Sequence[RunSpec]) -> bool:
 
 
 def _digest(study: Study, budget: str | None, plugins: Sequence[str]) -> str:
-    """Of everything that decides the expansion: the study's content, and the files behind names, options and keys."""
+    """A hash of everything that decides the expansion: the study, and the files behind names, options and keys."""
     package = Path(__file__).resolve().parents[1]
     folders = [package / name for name in ("networks", "methods", "datasets")]
-    alone = [
+    single = [
         package / "training" / "recipe.py",
         package / "runs" / "spec.py",
+        *(package / f"{name}.py" for name in ("options", "control")),
         *(package / "study" / f"{name}.py" for name in ("declaration", "expansion")),
     ]
-    files = [*alone, *(file for folder in folders for file in sorted(folder.glob("*.py")))]
+    files = [*single, *(file for folder in folders for file in sorted(folder.glob("*.py")))]
     stamps = [(str(file.relative_to(package)), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     content = [__version__, stamps, study.model_dump(mode="json"), budget, list(plugins)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

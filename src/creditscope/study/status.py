@@ -1,4 +1,4 @@
-"""How far is a study?  Counts by state, and the time that is left, from what finished runs took."""
+"""The status of a study: runs by state, and the time left, estimated from finished runs."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from creditscope.runs.spec import RunSpec
 from creditscope.study.plan import Plan
 from creditscope.study.store import RunState, Store
 
-SAMPLES = 40  # finished runs that are read for their times; a store of thousands answers as fast as one of ten
+SAMPLES = 40  # finished runs whose times are read, so that a store of thousands answers as fast as one of ten
 SECONDS = re.compile(r'"seconds":\s*([0-9.eE+-]+)')
 
 
 @dataclass(frozen=True, slots=True)
 class StudyStatus:
-    """The state of every run, and how many seconds of one worker are left; None while nothing has finished."""
+    """The state of every run, and the seconds left with one worker; None until a run has finished."""
 
     states: dict[str, RunState]
     seconds_left: float | None
 
     @property
     def counts(self) -> dict[RunState, int]:
-        """How many runs stand where."""
-        found = Counter(self.states.values())
-        return {state: found[state] for state in RunState}
+        """The number of runs in each state."""
+        numbers = Counter(self.states.values())
+        return {state: numbers[state] for state in RunState}
 
 
 class Pace:
-    """Seconds per epoch by kind of run, learnt from runs that finished."""
+    """Seconds per epoch by kind of run, learnt from finished runs."""
 
     def __init__(self) -> None:
         self._seconds: dict[tuple[str, ...], list[float]] = {}
 
     def learn(self, spec: RunSpec, seconds: float) -> None:
-        """A run took so long."""
+        """Add the time that a run took."""
         self._seconds.setdefault(_kind(spec), []).append(seconds / max(1, spec.epochs))
 
     def seconds(self, spec: RunSpec, epochs: int) -> float | None:
-        """So many epochs will take so long: as the same kind did, else as the others did; None without any."""
-        known = self._seconds.get(_kind(spec)) or [median(found) for found in self._seconds.values()]
+        """The expected time of some epochs: as for the same kind, else the median of the others; None without any."""
+        known = self._seconds.get(_kind(spec)) or [median(times) for times in self._seconds.values()]
         return median(known) * epochs if known else None
 
     def total(self, left: Iterable[tuple[RunSpec, int]]) -> float | None:
-        """Seconds of one worker for what is left: runs with their epochs to go."""
+        """Seconds for runs with their remaining epochs, with one worker."""
         each = [self.seconds(spec, epochs) for spec, epochs in left]
         known = [seconds for seconds in each if seconds is not None]
         return sum(known) if len(known) == len(each) else None
@@ -59,7 +59,7 @@ def _kind(spec: RunSpec) -> tuple[str, ...]:
 
 
 def study_status(runs: Plan, store: Store) -> StudyStatus:
-    """The state of every run of a study; imports no torch and reads few records."""
+    """The status of a study; imports no torch and reads few records."""
     states = {key: store.state(key) for key in runs}
     pace = learn_pace(runs, store, [key for key, state in states.items() if state is RunState.DONE])
     left = []
@@ -71,14 +71,14 @@ def study_status(runs: Plan, store: Store) -> StudyStatus:
 
 
 def learn_pace(runs: Plan, store: Store, done: list[str]) -> Pace:
-    """The pace of a few finished runs, one of each kind first."""
+    """The pace of some finished runs, one of each kind first."""
     kinds = {_kind(runs[key]): key for key in done}
     pace = Pace()
     for key in list(dict.fromkeys((*kinds.values(), *done)))[:SAMPLES]:
         path = store.record_path(key)
-        found = SECONDS.search(path.read_text(encoding="utf-8")) if path is not None else None
-        if found:
-            pace.learn(runs[key], float(found[1]))
+        seconds = SECONDS.search(path.read_text(encoding="utf-8")) if path is not None else None
+        if seconds:
+            pace.learn(runs[key], float(seconds[1]))
     return pace
 
 
@@ -91,5 +91,5 @@ def duration(seconds: float) -> str:
 
 
 def since(moment: float) -> str:
-    """How long ago, in words."""
+    """The time since a moment, in words."""
     return duration(max(0.0, time.time() - moment))

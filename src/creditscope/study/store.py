@@ -1,10 +1,10 @@
-"""Where are runs kept?  One folder per run, named by its key; the record comes last, so its presence means done.
+"""The store of a study: one folder per run, named by its key; the record is written last, so its presence means done.
 
 KEY/weights.safetensors  KEY/record.json     a finished run
 KEY.snapshot                                 the state of an unfinished one
 KEY.failed.json                              why a run failed, with its traceback
 KEY.lock                                     locked by the process that works on it
-expanded/                                    studies as they were expanded, so that `status` needs no torch
+expanded/                                    expanded studies, so that `status` needs no torch
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_REPORT = re.compile(rb'"report":\s*null\s*}\s*$')
 
 
 class RunState(StrEnum):
-    """Where a run stands."""
+    """The state of a run."""
 
     DONE = "done"
     RUNNING = "running"
@@ -67,13 +67,13 @@ class Store:
     @cached_property
     def _layered(self) -> dict[str, Path]:
         """Committed records by key, anywhere below the layers: KEY/record.json or KEY.json; the first layer wins."""
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         for layer in self.beneath:
             for path in sorted(layer.rglob("*.json")):
                 key = path.parent.name if path.name == RECORD else path.stem
                 if KEY.fullmatch(key):
-                    found.setdefault(key, path)
-        return found
+                    paths.setdefault(key, path)
+        return paths
 
     def record_path(self, key: str) -> Path | None:
         """The record of a run, in the store or beneath it; None if there is none."""
@@ -81,23 +81,23 @@ class Store:
         return own if own.exists() else self._layered.get(key)
 
     def record(self, key: str) -> RunRecord:
-        """What a finished run left behind."""
+        """The record of a finished run."""
         path = self.record_path(key)
         if path is None:
             raise UnknownName(f"There is no finished run {key} in {self.folder}.\nRun its study first.")
         return RunRecord.from_json(path)
 
     def trained(self, key: str) -> Path | None:
-        """The folder of a run with its weights; committed records come without."""
+        """The folder of a finished run with its weights; None for committed records, which have none."""
         folder = self.folder / key
         return folder if (folder / WEIGHTS).exists() and (folder / RECORD).exists() else None
 
     def snapshot(self, key: str) -> Path:
-        """Where the state of an unfinished run is kept."""
+        """The file for the state of an unfinished run."""
         return snapshot_path(self.folder / key)
 
     def unaudited(self, key: str) -> bool:
-        """Whether a finished run of this store has weights but no report yet; looks at the end of its record only."""
+        """Whether a finished run of this store has weights but no report yet; reads only the end of its record."""
         if self.trained(key) is None:
             return False
         path = self.folder / key / RECORD
@@ -113,32 +113,32 @@ class Store:
         try:
             return Failure.model_validate_json(read_text(path, "The failure"))
         except ValidationError as error:
-            raise BadFile(f"{path} does not say why a run failed: {error}\nRemove it to run again.") from error
+            raise BadFile(f"{path} is not a valid failure: {error}\nRemove it to run the run again.") from error
 
     def progress(self, key: str) -> RunProgress | None:
-        """How far the process is that works on a run; None if nobody does."""
+        """The progress of the process that executes a run; None if there is none."""
         return holder(self._lock_path(key))
 
     def ended(self, key: str) -> RunState:
-        """Done, failed or missing, whoever may be at work on it."""
+        """Done, failed or missing, whether or not a process executes it now."""
         if self._failed(key).exists():
             return RunState.FAILED
         return RunState.MISSING if self.record_path(key) is None else RunState.DONE
 
     def state(self, key: str) -> RunState:
-        """Where a run stands; a process at work on one that is not done makes it running."""
+        """The state of a run; running if a process executes it and it is not done."""
         ended = self.ended(key)
         return RunState.RUNNING if ended is not RunState.DONE and self.progress(key) is not None else ended
 
     def keys(self) -> list[str]:
-        """Every key of which the store or a layer knows anything."""
+        """Every key in the store or a layer."""
         names = [entry.name.partition(".")[0] for entry in os.scandir(self.folder)] if self.folder.is_dir() else []
         return sorted({name for name in (*names, *self._layered) if KEY.fullmatch(name)})
 
     # --- writing ---
 
     def prepare(self) -> None:
-        """Make the folder, or say why it cannot be one."""
+        """Make the folder of the store."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -148,7 +148,7 @@ class Store:
             ) from error
 
     def lock(self, key: str) -> RunLock | None:
-        """The right to do a run; None while another process has it."""
+        """The lock of a run; None while another process holds it."""
         return RunLock.acquire(self._lock_path(key))
 
     def commit(self, key: str, weights: bytes, record: RunRecord) -> None:
@@ -157,19 +157,19 @@ class Store:
         self._settled(key)
 
     def amend(self, key: str, record: RunRecord) -> None:
-        """Put another record in the place of one that is there: the same run, audited."""
+        """Replace the record of a finished run, after an audit."""
         record.to_json(self.folder / key / RECORD)
         self._settled(key)
 
     def fail(self, failure: Failure) -> None:
-        """Write down why a run failed, and how often it has."""
+        """Write why a run failed, and count the attempts."""
         before = self.failure(failure.key)
         attempts = 1 if before is None else before.attempts + 1
         stamped = failure.model_copy(update={"attempts": attempts, "when": time.strftime("%Y-%m-%dT%H:%M:%S%z")})
         write_text(self._failed(failure.key), stamped.model_dump_json(indent=1) + "\n")
 
     def _settled(self, key: str) -> None:
-        """A finished run needs neither its snapshot nor its past failures."""
+        """Remove the snapshot and the failure of a finished run."""
         for path in (self.snapshot(key), self._failed(key)):
             path.unlink(missing_ok=True)
 
@@ -180,7 +180,7 @@ class Store:
         return self.folder / f"{key}.lock"
 
     def litter(self, *, failed: bool = False, snapshots: bool = False) -> Iterator[Path]:
-        """What killed processes left behind; on request also failures, and the snapshots of unfinished runs."""
+        """The files that killed processes left; on request also failures, and the snapshots of unfinished runs."""
         for entry in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
             key, _, rest = entry.name.partition(".")
             if not KEY.fullmatch(key) or self.progress(key) is not None:
@@ -208,7 +208,7 @@ def open_store(folder: Path, results: Sequence[Path] | None = None) -> Store:
 
 
 def _alive(rest: str) -> bool:
-    """Whether the process that a temporary name carries still runs on this machine."""
+    """Whether the process named in a temporary file name still runs on this machine."""
     for number in (int(part) for part in rest.split(".") if part.isdigit()):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(number, 0)

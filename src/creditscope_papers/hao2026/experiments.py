@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 
+from creditscope.options import Option
 from creditscope.papers import quantities as q
 from creditscope.papers.paper import Experiment, RunGroup
 from creditscope.papers.published import IMAGES
 from creditscope.papers.quantities import ACCURACY, DEEPEST_GRADIENT, DEEPEST_STATE, GROWTH, Flags, Quantity, at_epoch
 from creditscope.records.run import RunRecord
-from creditscope.study.declaration import Value
 from creditscope_papers.hao2026.ladder import ladder
 from creditscope_papers.hao2026.logs import partial_audit
 from creditscope_papers.hao2026.profiles import LONG, SHORT, last_valid_row
 from creditscope_papers.hao2026.reporting import METHODS, decision_utility, decisions
 from creditscope_papers.hao2026.thresholds import threshold_sensitivity
 
-Settings = dict[str, Value]
+Settings = dict[str, Option]
 LARGER = 1024  # the batch of the published gradient norms that are not at N = 128
 FLAGS = Flags("flags (a), (b), (d)", {"D0": "non-finite", "D1": "(a)", "D2": "(b)", "D3": "(d)"})  # (c): drift (D4)
 INDICES = ("input", "output")  # the state whose credit trains a block of DFA; published: input

@@ -1,4 +1,4 @@
-"""What does a worker do with a run?  Train it or take it up, audit it, and hand back bytes: it keeps nothing."""
+"""The job of a worker: train or resume one run, audit it, and return it as bytes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from creditscope.records.run import HistoryRow
     from creditscope.training.checkpoint import Checkpoint
 
-# Nothing is wrong with the run itself: the next one would meet the same.
+# The disk is at fault, not the run: every other run would fail in the same way.
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO}
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run to do.
+    """One run to execute.
 
-    snapshot  a file for its mid-run state; the run goes on from it if it is there
-    trained   a folder with its checkpoint: audit that, and train nothing
-    credit_of_controls  whether controls get the probes of their credit too; ρ costs more than a short run
+    snapshot  a file for the state of an unfinished run, from which it resumes if the file exists
+    trained   the folder of its checkpoint, if only the audit is to be done
+    credit_of_controls  whether the credit of controls is probed too; ρ costs more than a short run
     """
 
     key: str
@@ -59,17 +59,17 @@ class RunResult:
 
 
 def attempt(job: Job, on_epoch: Callable[[HistoryRow], None]) -> RunResult:
-    """Do a run on one thread; whatever it raises is returned as an error."""
+    """Execute a run on one thread; whatever it raises is returned as an error."""
     try:
         import torch
 
-        torch.set_num_threads(1)  # the same bits wherever it runs, and as many runs at a time as there are cores
+        torch.set_num_threads(1)  # the same bits everywhere, and one run per core
         checkpoint = _checkpoint(job, on_epoch)
-    except Exception as error:  # noqa: BLE001  any fault of a run is the run's, and is written down
+    except Exception as error:  # noqa: BLE001  any error is recorded with the run
         return RunResult(error=_run_error(error, "train"))
     try:
         checkpoint, failure = _audited(checkpoint, job), None
-    except Exception as error:  # noqa: BLE001  the trained network is kept all the same
+    except Exception as error:  # noqa: BLE001  the trained network is kept anyway
         failure = _run_error(error, "audit")
     from safetensors.torch import save
 
@@ -82,13 +82,13 @@ def _checkpoint(job: Job, on_epoch: Callable[[HistoryRow], None]) -> Checkpoint:
     load_plugins(job.spec)
     if job.spec.key != job.key:
         raise InvalidInput(
-            f"Here the run {job.key} has the key {job.spec.key}: another version of creditscope, or of a plugin.\n"
-            "Its numbers would be mixed with others. Install the same version on every machine."
+            f"Here the run {job.key} has the key {job.spec.key}: another version of creditscope or of a plugin.\n"
+            "Its numbers would not be comparable. Install the same version on every machine."
         )
     if job.trained is not None:
         return load(job.trained, data_folder=job.data_folder, device=job.device)
     if job.snapshot is not None and job.snapshot.exists() and not _readable(job.snapshot):
-        job.snapshot.unlink()  # the run starts anew and ends with the same bits
+        job.snapshot.unlink()  # the run starts again and ends with the same bits
     return train(
         job.spec,
         data_folder=job.data_folder,
@@ -114,8 +114,8 @@ def _audited(checkpoint: Checkpoint, job: Job) -> Checkpoint:
     from creditscope.runs.audit import audit_checkpoint
     from creditscope.runs.run import load_data
 
-    wanted = job.credit_of_controls or job.spec.control == "none"
-    options: dict[str, Any] = {} if wanted else {"credit": None}
+    probed = job.credit_of_controls or job.spec.control == "none"
+    options: dict[str, Any] = {} if probed else {"credit": None}
     report = audit_checkpoint(checkpoint, load_data(job.spec, job.data_folder), **options)
     return replace(checkpoint, record=checkpoint.record.model_copy(update={"report": report}))
 

@@ -13,7 +13,7 @@ from typing import IO
 from creditscope.study.engines.engine import Engine, EpochDone, Event, RunEnded, cores
 from creditscope.study.engines.job import Job, RunError, RunResult
 
-TAIL = 2000  # characters of a dead worker's last words
+TAIL = 2000  # characters kept of what a dead worker wrote to standard error
 
 
 class LocalEngine(Engine):
@@ -26,7 +26,7 @@ class LocalEngine(Engine):
 
     @property
     def workers(self) -> int:
-        """As many as cores unless told otherwise."""
+        """One per core unless another number was given."""
         return self._workers
 
     @property
@@ -35,32 +35,32 @@ class LocalEngine(Engine):
         return self._workers - len(self._busy)
 
     def start(self, job: Job) -> None:
-        """Hand the job to an idle worker, or to a new one."""
+        """Give the job to an idle worker, or to a new one."""
         worker = self._idle.pop() if self._idle else _Worker()
         worker.key = job.key
         self._busy[worker.connection] = worker
-        with suppress(BrokenPipeError):  # it has died: `events` will find its end
+        with suppress(BrokenPipeError):  # the worker has died: `events` reports it
             worker.connection.send(job)
 
     def events(self, seconds: float) -> list[Event]:
-        """Epochs and ends from every worker that has something to say."""
+        """Epochs and ends from every worker that sent one."""
         if not self._busy:
             return []
         ready = [c for c in wait(list(self._busy), seconds) if isinstance(c, Connection)]
-        return [self._heard(connection) for connection in ready]
+        return [self._received(connection) for connection in ready]
 
-    def _heard(self, connection: Connection) -> Event:
+    def _received(self, connection: Connection) -> Event:
         worker = self._busy[connection]
         try:
-            said = connection.recv()
+            message = connection.recv()
         except (EOFError, ConnectionResetError):
             del self._busy[connection]
             return RunEnded(worker.key, RunResult(error=worker.exit_reason()))
-        if isinstance(said, int):
-            return EpochDone(worker.key, said)
+        if isinstance(message, int):
+            return EpochDone(worker.key, message)
         del self._busy[connection]
         self._idle.append(worker)
-        return RunEnded(worker.key, said)
+        return RunEnded(worker.key, message)
 
     def stop(self) -> None:
         """Kill the workers; they hold no lock and leave no half-written file."""
@@ -75,7 +75,7 @@ class LocalEngine(Engine):
 
 
 class _Worker:
-    """One process, the pipe to it, and what it writes to its standard error."""
+    """One process, the pipe to it, and its standard error."""
 
     def __init__(self) -> None:
         self.key = ""
@@ -92,12 +92,12 @@ class _Worker:
         theirs.close()
 
     def exit_reason(self) -> RunError:
-        """Why it died, as far as can be told."""
+        """Why the process ended: its exit code or signal, and the end of its standard error."""
         code = self.process.wait()
         self.errors.seek(0)
-        words = self.errors.read().decode(errors="replace")[-TAIL:]
+        text = self.errors.read().decode(errors="replace")[-TAIL:]
         self.connection.close()
         self.errors.close()
         cause = f"signal {-code}" if code < 0 else f"exit code {code}"
-        hint = " Signal 9 is often the kernel's, short of memory." if code == -9 else ""
-        return RunError(f"The worker process ended with {cause}.{hint}", words or "It wrote nothing to standard error.")
+        hint = " Signal 9 often means that the machine ran out of memory." if code == -9 else ""
+        return RunError(f"The worker process ended with {cause}.{hint}", text or "It wrote nothing to standard error.")

@@ -1,4 +1,4 @@
-"""On a cluster: the same jobs as Ray tasks.  Results and snapshots come back to the driver; no disk is shared."""
+"""The Ray engine: jobs as tasks of a cluster; results and snapshots return to the driver, so no disk is shared."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from creditscope.records.folder import RECORD, WEIGHTS
 from creditscope.study.engines.engine import Engine, EpochDone, Event, RunEnded
 from creditscope.study.engines.job import Job, RunError, RunResult, attempt
 
-RETRIES = 3  # how often Ray begins a run again that a node took with it
-POST = 1.0  # seconds between two looks for a new snapshot to send
+RETRIES = 3  # how often Ray restarts a run whose node was lost
+POST = 1.0  # seconds between two checks for a new snapshot to send
 
 
 class NoCluster(CreditscopeError):
-    """Ray is not installed, or there is no cluster where one was expected."""
+    """Ray is not installed, or no cluster answers at the address."""
 
 
 class RayEngine(Engine):
@@ -40,11 +40,11 @@ class RayEngine(Engine):
             num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False
         )
         if not self._room():
-            there = f"{self._there('CPU'):g} and {self._there('GPU'):g}"
+            available = f"{self._resource('CPU'):g} and {self._resource('GPU'):g}"
             self.stop()
             raise InvalidInput(
-                f"No run fits into the cluster: one needs {cpus:g} CPUs and {gpus:g} GPUs, there are {there}.\n"
-                "Nothing would ever start. Ask for less."
+                f"No run fits into the cluster: one needs {cpus:g} CPUs and {gpus:g} GPUs, it has {available}.\n"
+                "Nothing would ever start. Lower --cpus or --gpus."
             )
 
     def _pinned(self, kind: type) -> Any:
@@ -56,26 +56,26 @@ class RayEngine(Engine):
             num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False)
         )
 
-    def _there(self, resource: str) -> float:
+    def _resource(self, resource: str) -> float:
         return float(self._ray.cluster_resources().get(resource, 0.0))
 
     def _room(self) -> int:
-        """How many runs the cluster holds as it is now."""
-        rooms = [int(self._there(name) // need) for name, need in self._needs.items() if need]
+        """How many runs fit into the cluster now."""
+        rooms = [int(self._resource(name) // need) for name, need in self._needs.items() if need]
         return min(rooms, default=1)
 
     @property
     def workers(self) -> int:
-        """As many as the cluster has room for, or as were asked for; at least one while it changes."""
+        """As many as fit into the cluster, at most the number asked for; at least one while nodes come and go."""
         return max(1, min(self._room(), self._most or self._room()))
 
     @property
     def free(self) -> int:
-        """Room that is not taken."""
+        """How many more runs fit."""
         return self.workers - len(self._under_way)
 
     def start(self, job: Job) -> None:
-        """Send the job, with what there is of it already."""
+        """Send the job with its snapshot or its checkpoint, if there is one."""
         if job.snapshot is not None and job.snapshot.exists():
             self._ray.get(self._mailbox.keep.remote(job.key, job.snapshot.read_bytes()))
         trained = None
@@ -85,19 +85,19 @@ class RayEngine(Engine):
         self._under_way[reference] = job
 
     def events(self, seconds: float) -> list[Event]:
-        """Epochs and snapshots from the mailbox, and tasks that have ended."""
+        """Epochs and snapshots from the mailbox, and the tasks that have ended."""
         if not self._under_way:
             return []
         ended, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=seconds)
-        here = {job.key: job for job in self._under_way.values()}
+        jobs = {job.key: job for job in self._under_way.values()}
         epochs, snapshots = self._ray.get(self._mailbox.collect.remote())
         for key, content in snapshots.items():
-            path = here[key].snapshot if key in here else None
+            path = jobs[key].snapshot if key in jobs else None
             if path is not None:
                 with atomic_write(path) as part:
                     part.write_bytes(content)
-        told: list[Event] = [EpochDone(key, done) for key, done in epochs.items() if key in here]
-        return [*told, *(self._ended(reference) for reference in ended)]
+        progress: list[Event] = [EpochDone(key, done) for key, done in epochs.items() if key in jobs]
+        return [*progress, *(self._ended(reference) for reference in ended)]
 
     def _ended(self, reference: Any) -> RunEnded:
         job = self._under_way.pop(reference)
@@ -110,7 +110,7 @@ class RayEngine(Engine):
         return RunEnded(job.key, result)
 
     def stop(self) -> None:
-        """Cancel what runs and leave the cluster as it was."""
+        """Cancel all tasks and disconnect."""
         if not self._ray.is_initialized():
             return
         with suppress(self._ray.exceptions.RayError):
@@ -122,58 +122,58 @@ class RayEngine(Engine):
 
 
 class Mailbox:
-    """Where tasks leave word of their epochs and their latest snapshots, until the driver looks."""
+    """Holds the epochs and latest snapshots that tasks report until the driver collects them."""
 
     def __init__(self) -> None:
         self._epochs: dict[str, int] = {}
         self._new: set[str] = set()
         self._snapshots: dict[str, bytes] = {}
 
-    def tell(self, key: str, done: int) -> None:
-        """A run has done so many epochs."""
+    def report(self, key: str, done: int) -> None:
+        """A run has finished an epoch, `done` in all."""
         self._epochs[key] = done
 
     def keep(self, key: str, content: bytes, new: bool = False) -> None:
-        """The latest snapshot of a run."""
+        """Keep the latest snapshot of a run."""
         self._snapshots[key] = content
         if new:
             self._new.add(key)
 
     def latest(self, key: str) -> bytes | None:
-        """What a run goes on from."""
+        """The snapshot from which a run resumes."""
         return self._snapshots.get(key)
 
     def collect(self) -> tuple[dict[str, int], dict[str, bytes]]:
-        """What came since the last time."""
+        """Epochs and snapshots reported since the last call."""
         epochs, self._epochs = self._epochs, {}
         new, self._new = self._new, set()
         return epochs, {key: self._snapshots[key] for key in new if key in self._snapshots}
 
     def forget(self, key: str) -> None:
-        """A run is over."""
+        """Drop the snapshot of a run that has ended."""
         self._snapshots.pop(key, None)
 
 
 def _run(job: Job, trained: dict[str, bytes] | None, mailbox: Any) -> RunResult:
-    """A job on some node: in a folder that vanishes, from the latest snapshot that the driver has."""
+    """Execute a job on a node, in a temporary folder, from the latest snapshot of the driver."""
     import ray
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         snapshot = folder / "snapshot"
-        found = ray.get(mailbox.latest.remote(job.key))
-        if found is not None:
-            snapshot.write_bytes(found)
+        latest = ray.get(mailbox.latest.remote(job.key))
+        if latest is not None:
+            snapshot.write_bytes(latest)
         for file, content in (trained or {}).items():
             (folder / file).write_bytes(content)
         job = replace(job, snapshot=snapshot, trained=folder if trained else None)
         with _posting(snapshot, lambda content: ray.get(mailbox.keep.remote(job.key, content, new=True))):
-            return attempt(job, lambda row: mailbox.tell.remote(job.key, row.epoch + 1))
+            return attempt(job, lambda row: mailbox.report.remote(job.key, row.epoch + 1))
 
 
 @contextmanager
 def _posting(snapshot: Path, send: Callable[[bytes], object]) -> Iterator[None]:
-    """While the block runs, send every new version of a file."""
+    """Send every new version of a file while the block runs."""
     over = threading.Event()
 
     def post() -> None:
@@ -200,7 +200,7 @@ def _connected(address: str) -> Any:
     except ImportError as error:
         raise NoCluster(
             "--ray needs the package ray, which is not installed.\n"
-            "Without it runs cannot leave this machine. Install it with: pip install 'creditscope[ray]'"
+            "Without it runs stay on this machine. Install it with: pip install 'creditscope[ray]'"
         ) from error
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", ignore_reinit_error=True)

@@ -1,4 +1,4 @@
-"""A process that does one run after another for a driver, and ends when the driver does."""
+"""A worker process: executes one job after another for a driver, and ends when the driver does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def serve(connection: Connection, driver: int) -> None:
-    """Take jobs until the driver hangs up."""
+    """Execute jobs until the driver closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends its workers
     end_with(driver)
     from creditscope.study.engines.job import attempt
@@ -28,7 +28,7 @@ def serve(connection: Connection, driver: int) -> None:
 
 
 def end_with(driver: int) -> None:
-    """Die when the driver dies: by the kernel where it can, else by looking once a second."""
+    """End this process when the driver ends: by the kernel on Linux, otherwise by a check every second."""
     if sys.platform == "linux":
         import ctypes
 
