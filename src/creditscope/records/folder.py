@@ -36,7 +36,7 @@ def write_run(folder: Path, weights: bytes, record: RunRecord) -> None:
             _fill(part, weights, record)
             part.rename(folder)
     except OSError as error:
-        raise BadFile(f"{folder} cannot be written: {error.strerror}.\nThe run is not kept. Make room.") from error
+        raise BadFile(f"{folder} cannot be written: {error.strerror}.\nThe run was not kept. Make room.") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
