@@ -42,6 +42,12 @@ def test_an_entry_point_that_is_no_paper_is_named(monkeypatch, value, message):
     assert message in str(caught.value)
 
 
+def test_two_papers_of_one_name_are_refused(monkeypatch):
+    declared(monkeypatch, "tests.papers.made:MADE", "tests.papers.made:MADE")
+    with pytest.raises(CreditscopeError, match="Two installed papers are called 'made'"):
+        installed_papers()
+
+
 @pytest.mark.parametrize(
     ("papers", "words", "paper", "names"),
     [

@@ -7,14 +7,14 @@ from importlib.metadata import entry_points
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.papers.paper import Paper
 from creditscope.plugins import FaultyPlugin
-from creditscope.registry import unknown
+from creditscope.registry import DuplicateName, unknown
 
 GROUP = "creditscope.papers"
 
 
 def installed_papers() -> dict[str, Paper]:
     """Every installed paper by its name, sorted."""
-    papers = {}
+    papers: dict[str, Paper] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
             paper = entry.load()
@@ -27,6 +27,11 @@ def installed_papers() -> dict[str, Paper]:
             raise FaultyPlugin(
                 f"The paper {entry.name!r} ({entry.value}) is a {type(paper).__name__}, not a Paper.\n"
                 "Its experiments are unknown. Let the entry point name a creditscope.papers.paper.Paper."
+            )
+        if paper.name in papers:
+            raise DuplicateName(
+                f"Two installed papers are called {paper.name!r}.\n"
+                "Their tables would overwrite each other. Uninstall one of the packages."
             )
         papers[paper.name] = paper
     return papers

@@ -36,7 +36,7 @@ def fires(seed: SeedRow, code: str) -> bool | None:
     return seed.findings[code].status.fired if code in seed.findings else None
 
 
-@claim("BP passes on every seed and fires after no epoch of our runs", "main_audit")
+@claim("BP passes on every seed, and D1 and D2 fire after no epoch of our runs", "main_audit")
 def bp_is_silent(archive: RunArchive) -> Answer:
     """PASS on every seed; no diagnostic fires at the end, and neither D1 nor D2 after any epoch."""
     cases = []
@@ -124,7 +124,7 @@ def _depth_does_not_pass(row: AuditRow) -> Case:
     depth = row.findings["D3"]
     paired = [seed for seed in row.seeds if seed.control_key]
     known = len(paired) >= SEEDS and depth.status in (Status.PASS, Status.FIRES, Status.UNDECIDED)
-    text = f"D3 {depth.status}" + ("" if depth.value is None else f" at {depth.value:+.1f} points")
+    text = f"D3 {profiles.verb(depth.status)}" + ("" if depth.value is None else f" at {depth.value:+.1f} points")
     keys = tuple(seed.control_key for seed in paired)
     return Case(text, depth.status is not Status.PASS if known else None, keys)
 
@@ -150,7 +150,7 @@ def deep_layers_carry_nothing(archive: RunArchive) -> Answer:
     return decide(each_run(profiles.early_runs(archive, "output", profiles.LONG), judge), SEEDS)
 
 
-@claim("Without terminal LayerNorm D2 fires after no epoch of our runs", "temporal")
+@claim("Without a terminal LayerNorm D2 fires after no epoch of our runs", "temporal")
 def no_collapse_without_layernorm(archive: RunArchive) -> Answer:
     """D2 fires after no epoch of any run without terminal LayerNorm."""
 

@@ -44,7 +44,7 @@ def normalisation_explodes(archive: RunArchive) -> Answer:
     return decide(cases, wanted)
 
 
-@claim("Normalising the credit of each sample drives the stream at least ten times further", "credit_normalisation")
+@claim("Normalising the credit of each sample makes the stream at least ten times larger", "credit_normalisation")
 def normalisation_drives(archive: RunArchive) -> Answer:
     """With the credit of each sample normalised ‖h_L‖ ends at least ten times as large as otherwise, on all seeds."""
     cases = []
@@ -90,7 +90,7 @@ def index_decides(archive: RunArchive) -> Answer:
     return decide(cases, 2 * SEEDS)
 
 
-@claim("EP that is properly relaxed tracks BP", "main_audit")
+@claim("Properly relaxed EP tracks BP", "main_audit")
 def relaxed_ep_tracks_bp(archive: RunArchive) -> Answer:
     """EP is at most two points below BP of the same seed and length, and passes."""
     bp = archive.select("main_audit", {"method": "bp"})

@@ -37,6 +37,11 @@ def mean_size(row: HistoryRow | None, first: int) -> float:
     return math.nan if row is None else mean([abs(value) for value in row.gamma[first:]])
 
 
+def verb(status: Status) -> str:
+    """What a diagnostic does, as a verb."""
+    return {Status.PASS: "passes", Status.FIRES: "fires"}.get(status, f"is {status}")
+
+
 def aggregation(record: RunRecord) -> Finding | None:
     """The finding of D5."""
     return record.report.findings.get("D5") if record.report is not None else None
@@ -66,6 +71,5 @@ def aggregation_text(record: RunRecord) -> str:
     finding = aggregation(record)
     if finding is None:
         return "D5 was not measured"
-    if finding.value is None:
-        return f"D5 {finding.status}: {finding.note}"
-    return f"D5 {finding.status}, R = {finding.value:.2f} without layer {best_layer(record)}, after {SHORT} epochs"
+    ratio = "" if finding.value is None else f", R = {finding.value:.2f} without layer {best_layer(record)}"
+    return f"D5 {verb(finding.status)}{ratio}, after {SHORT} epochs"

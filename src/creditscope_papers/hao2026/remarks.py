@@ -55,6 +55,6 @@ def _ep_as_published(archive: RunArchive) -> Iterator[str]:
     interval = "passes" if low > limit.at else "fires" if high < limit.at else "is undecided"
     yield (
         f"ep: the published EP was never compared with a frozen control. {published(accuracy, 'share')} against "
-        f"{published(control, 'share')}, a control whose method is not named, is {margin:+.1f} points: by the point "
+        f"{published(control, 'share')}, a control whose method is not stated, is {margin:+.1f} points: by the point "
         f"estimate D3 {point}, by Welch's interval ({low:+.1f} to {high:+.1f}) it {interval}."
     )

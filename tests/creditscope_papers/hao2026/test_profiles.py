@@ -20,6 +20,7 @@ from creditscope_papers.hao2026.profiles import (
     early_runs,
     last_valid_row,
     mean_size,
+    verb,
 )
 
 ONE = (0.42, 0.006, -0.015, -0.004, -0.004)
@@ -57,10 +58,8 @@ def test_a_history_without_alignment_has_no_profile():
 def test_one_layer_carries_where_d5_fires(gamma, left, one, zero):
     made = run(RunSpec(), values={**HEALTHY, "D5": left}, measures={"gamma": Measurement(0.1, per_layer=gamma)})
     assert (carried_by_one(made), carried_by_layer_zero(made)) == (one, zero)
-    assert (
-        aggregation_text(made)
-        == f"D5 {made.report.findings['D5'].status}, R = {left:.2f} without layer {best_layer(made)}, after 2 epochs"
-    )
+    status = verb(made.report.findings["D5"].status)
+    assert aggregation_text(made) == f"D5 {status}, R = {left:.2f} without layer {best_layer(made)}, after 2 epochs"
 
 
 def test_without_d5_nothing_is_known():
