@@ -112,9 +112,8 @@ def drawn(stream: Stream, inputs: Any, path: str) -> str:
     names = {id(module): name for name, module in stream.model.named_modules()}
     blocks = stream.blocks
     kinds = " or ".join(dict.fromkeys(type(block).__name__ for block in blocks))
-    lines = [
-        f"{type(stream.model).__name__}: a stream of {len(blocks)} {'block' if len(blocks) == 1 else 'blocks'} ({kinds})"
-    ]
+    count = "1 block" if len(blocks) == 1 else f"{len(blocks)} blocks"
+    lines = [f"{type(stream.model).__name__}: a stream of {count} ({kinds})"]
     for layer, state in enumerate(forward.hiddens):
         lines.append(f"├─ h_{layer:<3} {_sizes(state)}")
         if layer < len(blocks):

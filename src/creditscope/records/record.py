@@ -1,16 +1,28 @@
-"""The common form of every record: frozen and strict; `Document` is a record with a JSON file of its own."""
+"""The common form of every record: frozen and strict; a `Document` has its own JSON file and schema."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 
 from creditscope.errors import BadFile
 from creditscope.files import read_text, write_text
 from creditscope.records.upgrade import READABLE, upgraded
+
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
+
+class AsWritten(GenerateJsonSchema):
+    """Schemas of our files as written: JSON has no NaN and no infinity, so these are strings."""
+
+    def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
+        """A number, or one of "NaN", "Infinity" and "-Infinity"."""
+        return {"anyOf": [super().float_schema(schema), {"enum": list(NOT_FINITE)}]}
 
 
 class Record(BaseModel):
@@ -57,3 +69,8 @@ class Document(Record):
         except (json.JSONDecodeError, ValidationError) as error:
             message = f"{name} is not a creditscope {cls.noun}: {error}\n{cls.remedy.capitalize()} again to make one."
             raise BadFile(message) from error
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """The JSON schema of such a file."""
+        return cls.model_json_schema(mode="serialization", schema_generator=AsWritten)

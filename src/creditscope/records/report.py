@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -100,10 +100,3 @@ class Report(Document):
         True
         """
         return self.to("markdown", path)
-
-    @classmethod
-    def json_schema(cls) -> dict[str, Any]:
-        """The published JSON schema of a report file."""
-        from creditscope.records.schema import AsWritten
-
-        return cls.model_json_schema(mode="serialization", schema_generator=AsWritten)
