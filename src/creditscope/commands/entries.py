@@ -46,6 +46,10 @@ def listed(summaries: dict[str, str], columns: int | None) -> str:
 
 def registry(kind: Kind) -> Registry[Any]:
     """The registry of that kind, imported when it is asked for, since three of them need torch."""
-    package = "creditscope.report.formats" if kind is Kind.formats else f"creditscope.{kind}"
-    entries: Registry[Any] = getattr(importlib.import_module(package), kind)
+    entries: Registry[Any] = getattr(importlib.import_module(package(kind)), kind)
     return entries
+
+
+def package(kind: Kind) -> str:
+    """The package that holds the registry and its entries."""
+    return "creditscope.report.formats" if kind is Kind.formats else f"creditscope.{kind}"
