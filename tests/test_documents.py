@@ -36,6 +36,11 @@ def test_the_page_of_a_diagnostic_is_current(name):
     assert path.read_text(encoding="utf-8") == PAGES[name], "run make docs"
 
 
+def test_the_readmes_table_of_diagnostics_is_current():
+    assert diagnostic_pages.readme() == README, "run make docs"
+    assert all(f"docs/diagnostics/{entry.code}.md" in README for entry in diagnostics.values())
+
+
 def test_no_page_is_left_of_a_diagnostic_that_is_gone():
     assert {path.name for path in diagnostic_pages.FOLDER.glob("*.md")} == set(PAGES)
 

@@ -6,9 +6,12 @@ from pathlib import Path
 
 from creditscope.diagnostics import Diagnostic, diagnostics
 from creditscope.files import write_text
-from creditscope.glossary.explanation import capitalised, of_diagnostic
+from creditscope.glossary.explanation import UNITS, capitalised, of_diagnostic
+from creditscope.protocols import PROTOCOLS
 
 FOLDER = Path(__file__).resolve().parents[1] / "diagnostics"
+README = FOLDER.parents[1] / "README.md"
+BEGIN, END = "<!-- diagnostics: make docs writes this table -->\n", "<!-- end of the diagnostics -->"
 
 
 def pages() -> dict[str, str]:
@@ -42,6 +45,22 @@ def index(entries: list[Diagnostic]) -> str:
     )
 
 
+def readme() -> str:
+    """The README with the table of the diagnostics that the code has now."""
+    before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    judged = PROTOCOLS["three"].codes
+    rows = [
+        f"| [{entry.code}](docs/diagnostics/{entry.code}.md) | {capitalised(entry.question)} | "
+        f"{'>' if entry.limit.fires == 'above' else '<'} {entry.limit.at:.3g}{UNITS[entry.limit.unit]} | "
+        f"{'can fail a network' if entry.code in judged else 'advisory'} |"
+        for entry in diagnostics.values()
+        if not entry.variant
+    ]
+    table = "\n".join(("| | question | fires at | protocol `three` |", "|---|---|---|---|", *rows))
+    return f"{before}{BEGIN}{table}\n{END}{after}"
+
+
 def page(entry: Diagnostic) -> str:
     """The page of one diagnostic, with the other forms of the same question below it."""
     variants = [other for other in diagnostics.values() if other.code == entry.code and other.variant]
@@ -68,3 +87,4 @@ def _body(entry: Diagnostic, level: str) -> list[str]:
 if __name__ == "__main__":
     for name, text in pages().items():
         print(write_text(FOLDER / name, text))
+    print(write_text(README, readme()))
