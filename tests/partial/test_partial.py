@@ -224,7 +224,7 @@ def test_a_norm_that_was_not_finite_earlier_is_a_warning():
     audit = partial_audit({"a": log({"h_L_norm": math.nan}, {"h_L_norm": 1.0})})
     assert said(audit.readings, "D0") == ("open", "skipped")
     assert audit.readings["D0"].first == "row 1"
-    assert audit.verdict.warnings == ("a: row 1 holds a norm that is not finite, though the last row does not.",)
+    assert audit.verdict.warnings == ("a: row 1 holds a norm that is not finite, although the last row does not.",)
 
 
 def test_drift_is_in_no_log():
@@ -247,9 +247,9 @@ def test_under_four_flags_a_reference_below_the_floor_is_enough():
     ("options", "words"),
     [
         ({"protocol": "april"}, "measures D1 in another form"),
-        ({"blocks": 0}, "blocks = 0"),
-        ({"batch_size": True}, "batch_size = True"),
-        ({"h0": math.inf}, "--h0 is inf"),
+        ({"blocks": 0}, "blocks must be a positive whole number, got 0"),
+        ({"batch_size": True}, "batch_size must be a positive whole number, got True"),
+        ({"h0": math.inf}, "--h0 must be a positive number, got inf"),
         ({"h0": [1.0, 2.0, 3.0]}, "--h0 is given 3 times for 1 logs"),
         ({"fields": {"h_L": ""}}, "empty path"),
     ],
@@ -292,7 +292,7 @@ def test_seeds_that_agree_have_the_median():
 
 def test_logs_of_networks_of_different_depth_are_refused():
     logs = {"a": log({"n": [1.0, 2.0]}), "b": log({"n": [1.0, 2.0, 3.0]})}
-    with pytest.raises(InvalidInput, match="a has 1 blocks, b has 2 blocks"):
+    with pytest.raises(InvalidInput, match="a has 1 block, b has 2 blocks"):
         partial_audit(logs, fields={"h": "n"})
 
 

@@ -1,4 +1,4 @@
-"""What do the logs of runs that were never checkpointed still prove?"""
+"""`creditscope partial-audit`: audit runs of which only logs are left."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Logs = Annotated[
     list[Path],
     typer.Argument(
         metavar="LOGS",
-        help="JSON logs of one method, one file per seed, the last row of each from the trained network.",
+        help="JSON logs of one method, one file per seed; the last row of each describes the trained network.",
     ),
 ]
 Field = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ROLE=PATH",
-        help="What the logs call something, where the name is not the published one. Roles: accuracy "
+        help="The key of a number that the logs do not call by its published name. Roles: accuracy "
         "(final_test_acc), log (log), and in its rows h_0 to h_L (h_L_norm), g_0 to g_L (g_2_norm), epoch (epoch); "
-        "h or g alone is a list of all layers. Dots lead inwards, numbers into lists: norms.last, history.-1.acc. "
+        "h or g alone is a list of all layers. Paths use dots, and numbers in lists: norms.last, history.-1.acc. "
         "Repeatable.",
     ),
 ]
@@ -36,7 +36,7 @@ Embedding = Annotated[
     typer.Option(
         "--h0",
         metavar="NORM",
-        help="Median ‖h_0‖ of the trained network, if the logs do not hold it: once for all, or once per log.",
+        help="Median ‖h_0‖ of the trained network, if the logs do not hold it: once for all logs, or once per log.",
     ),
 ]
 Blocks = Annotated[int | None, typer.Option(metavar="L", help="Number of blocks.", min=1)]
@@ -49,7 +49,8 @@ BatchSize = Annotated[
     ),
 ]
 TestImages = Annotated[
-    int | None, typer.Option(metavar="N", help="Test images behind an accuracy; gives one seed an interval.", min=1)
+    int | None,
+    typer.Option(metavar="N", help="Test images per accuracy; gives a single seed an interval.", min=1),
 ]
 Protocol = Annotated[str, typer.Option(help="three or four.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of the page.")]
@@ -67,9 +68,9 @@ def partial_audit(
     protocol: Protocol = "three",
     json: Json = False,
 ) -> int:
-    """Audit runs of which only logs are left: which diagnostics are exact, bounded, open or missing?
+    """Audit runs of which only logs are left: each diagnostic is exact, bounded, open or missing.
 
-    Exit code 1 fail, 3 inconclusive, 2 for bad input; 0, a pass, needs weights and cannot come out of logs.
+    Exit code 1 fail, 3 inconclusive, 2 for bad input. Logs never pass: a pass needs the weights.
 
     Example: `creditscope partial-audit dfa-*.json --baseline 0.29 --blocks 4 --batch-size 128`
     """

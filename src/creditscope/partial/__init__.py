@@ -1,4 +1,4 @@
-"""What do the logs of a run that was never checkpointed still prove?  Each diagnostic: exact, bounded, open or missing.
+"""Partial audits: what the logs of runs without weights still show, each diagnostic exact, bounded, open or missing.
 
 `partial_audit` judges logs, `read_logs` reads them from files, `log_of` writes the history of one of our own runs as
 such a log.

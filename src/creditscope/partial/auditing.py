@@ -1,4 +1,4 @@
-"""partial_audit: the logs of one method, one per seed -> what each diagnostic rests on, and a verdict from that."""
+"""partial_audit: from the logs of one method, one per seed, to a reading of each diagnostic and a verdict."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from creditscope.partial.logs import Log, LogRow, parse_log, with_embedding
 from creditscope.partial.readings import Coverage, Reading, depth, drift, finite, reference, scale
 from creditscope.protocols import judge, protocol_named
 from creditscope.records.record import Record
+from creditscope.report.numbers import count
 from creditscope.verdict import Status, Verdict
 
 Shares = float | Sequence[float] | None
 
 
 class SeedAudit(Record):
-    """One log: what it says about each diagnostic, and the verdict of this seed alone."""
+    """One log: its reading of each diagnostic, and the verdict of this seed alone."""
 
     name: str
     rows: int
@@ -57,7 +58,7 @@ class PartialAudit(Record):
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known besides the logs."""
+    """Facts about the runs that the logs do not hold."""
 
     blocks: int | None
     batch_size: int | None
@@ -76,7 +77,7 @@ def partial_audit(
     fields: Mapping[str, str] | None = None,
     protocol: str = "three",
 ) -> PartialAudit:
-    """Judge the logs of one method by what they hold.
+    """Judge the logs of one method.
 
     logs         parsed JSON by name, one per seed: {"final_test_acc": 0.36, "log": [{"h_L_norm": 4e4, ...}, ...]}
     baseline     accuracy with frozen blocks, one for all seeds or one per seed in the order of the logs
@@ -112,7 +113,7 @@ def partial_audit(
 
 
 def _seed(log: Log, baseline: float | None, h0: float | None, known: _Known) -> SeedAudit:
-    """One log: the last row is the trained network, the others say when something fired first."""
+    """One log: its last row describes the trained network, the others tell when a diagnostic first fired."""
     by_row: dict[str, Callable[[LogRow], Reading]] = {
         "D0": finite,
         "D1": lambda row: scale(row.hidden, known.blocks),
@@ -124,8 +125,8 @@ def _seed(log: Log, baseline: float | None, h0: float | None, known: _Known) -> 
     verdict = judge(protocol_named(known.protocol), {code: reading.finding for code, reading in readings.items()})
     begun = readings["D0"]
     if begun.first and begun.finding.status is not Status.FIRES:
-        said = f"{log.name}: {begun.first} holds a norm that is not finite, though the last row does not."
-        verdict = replace(verdict, warnings=(*verdict.warnings, said))
+        warning = f"{log.name}: {begun.first} holds a norm that is not finite, although the last row does not."
+        verdict = replace(verdict, warnings=(*verdict.warnings, warning))
     return SeedAudit(
         name=log.name,
         rows=len(log.rows),
@@ -139,13 +140,13 @@ def _seed(log: Log, baseline: float | None, h0: float | None, known: _Known) -> 
 
 def _history(rows: Sequence[LogRow], read: Callable[[LogRow], Reading]) -> Reading:
     """The reading of the last row, with the first row that fired."""
-    found = [read(row) for row in rows]
-    fired = [row.label for row, reading in zip(rows, found, strict=True) if reading.finding.status is Status.FIRES]
-    return found[-1].model_copy(update={"first": fired[0] if fired and len(rows) > 1 else ""})
+    readings = [read(row) for row in rows]
+    fired = [row.label for row, reading in zip(rows, readings, strict=True) if reading.finding.status is Status.FIRES]
+    return readings[-1].model_copy(update={"first": fired[0] if fired and len(rows) > 1 else ""})
 
 
 def _together(seeds: tuple[SeedAudit, ...], baseline: Shares, known: _Known) -> tuple[dict[str, Reading], Verdict]:
-    """Over seeds: D3 by its interval, every other diagnostic by what it said on each seed, as a study does it."""
+    """Over seeds: D3 by its interval, every other diagnostic by its readings on each seed, as in a study."""
     if len(seeds) == 1:
         return seeds[0].readings, seeds[0].verdict
     readings = {code: _over_seeds([seed.readings[code] for seed in seeds]) for code in seeds[0].readings}
@@ -156,44 +157,44 @@ def _together(seeds: tuple[SeedAudit, ...], baseline: Shares, known: _Known) -> 
     return readings, replace(verdict, warnings=tuple(warnings))
 
 
-def _over_seeds(found: Sequence[Reading]) -> Reading:
-    """One reading for all seeds, in the weakest of their states; a number only where every seed has one of its kind."""
+def _over_seeds(readings: Sequence[Reading]) -> Reading:
+    """One reading for all seeds, with the weakest coverage; a number only if all seeds have one of the same kind."""
     from creditscope.diagnostics.seeds import over_seeds
 
-    finding = over_seeds([reading.finding for reading in found])
-    if len({(reading.state, reading.at_least, reading.layer) for reading in found}) > 1:
+    finding = over_seeds([reading.finding for reading in readings])
+    if len({(reading.state, reading.at_least, reading.layer) for reading in readings}) > 1:
         finding = replace(finding, measurement=None)
-    states = {reading.state for reading in found}
+    states = {reading.state for reading in readings}
     weakest = max(states, key=list(Coverage).index)
-    notes = dict.fromkeys(reading.finding.note for reading in found)
-    fires = sum(reading.finding.status is Status.FIRES for reading in found)
-    told = sum(reading.state is not Coverage.MISSING for reading in found)
-    count = f"fires on {fires} of {len(found)} seeds" + (f", known on {told}" if told < len(found) else "")
+    notes = dict.fromkeys(reading.finding.note for reading in readings)
+    fires = sum(reading.finding.status is Status.FIRES for reading in readings)
+    known = sum(reading.state is not Coverage.MISSING for reading in readings)
+    count = f"fires on {fires} of {len(readings)} seeds" + (f", known on {known}" if known < len(readings) else "")
     own = next(iter(notes)) if len(notes) == 1 else ""
     note = "; ".join(part for part in (own, count if fires or not own else "") if part)
     return Reading(
         state=Coverage.OPEN if weakest is Coverage.MISSING and len(states) > 1 else weakest,
         finding=replace(finding, note=note),
-        at_least=any(reading.at_least for reading in found),
-        layer=next((reading.layer for reading in found if reading.layer is not None), None),
-        needed=next((reading.needed for reading in found if reading.needed), ""),
+        at_least=any(reading.at_least for reading in readings),
+        layer=next((reading.layer for reading in readings if reading.layer is not None), None),
+        needed=next((reading.needed for reading in readings if reading.needed), ""),
     )
 
 
-# --- what cannot be ---
+# --- checks of the input ---
 
 
 def _check(protocol: str, counts: Mapping[str, int | None]) -> None:
     if variants := protocol_named(protocol).variants:
         raise InvalidInput(
             f"The protocol {protocol!r} measures {', '.join(variants)} in another form.\n"
-            "The bound from a log is not one of it. Use three or four, or audit the weights."
+            "A log gives no bound on that form. Use three or four, or audit the weights."
         )
-    for name, count in counts.items():
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+    for name, given in counts.items():
+        if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
             raise InvalidInput(
-                f"{name} = {count!r} is no number of anything.\nThe limits would move with it. Give a whole number "
-                "from 1 on."
+                f"{name} must be a positive whole number, got {given!r}.\n"
+                "Bounds and intervals depend on it. Give that of the logged runs."
             )
 
 
@@ -207,15 +208,15 @@ def _spread_out(given: Shares, seeds: int, what: Literal["baseline", "h0"]) -> t
     if len(values) not in (0, 1, seeds):
         raise InvalidInput(
             f"--{what} is given {len(values)} times for {seeds} logs.\n"
-            "It is not clear which belongs to which seed. Give it once for all, or once per log in their order."
+            "It is ambiguous which value belongs to which seed. Give one for all logs, or one per log in their order."
         )
     for value in values:
         if what == "baseline":
             share(value, "--baseline")
         elif not 0 < (number(value, "--h0") or 0) < math.inf:
             raise InvalidInput(
-                f"--h0 is {value!r}, but the median ‖h_0‖ is a positive number.\n"
-                "D1 divides by it. Measure it on the trained network, or leave it away: D1 then stays open."
+                f"--h0 must be a positive number, got {value!r}.\n"
+                "D1 divides by it. Measure the median ‖h_0‖ on the trained network, or omit it: D1 then stays open."
             )
     return (None,) * seeds if not values else values * seeds if len(values) == 1 else values
 
@@ -223,9 +224,13 @@ def _spread_out(given: Shares, seeds: int, what: Literal["baseline", "h0"]) -> t
 def _common_depth(logs: Sequence[Log]) -> int | None:
     depths = {log.blocks: log.name for log in logs}
     if len(depths) > 1:
-        said = ", ".join(f"{name} has {blocks} blocks" for blocks, name in depths.items())
+        described = ", ".join(f"{name} has {_depth(blocks)}" for blocks, name in depths.items())
         raise InvalidInput(
-            f"The logs are of different networks: {said}.\n"
-            "An interval over seeds would mix them. Audit each network by itself."
+            f"The logs are of different networks: {described}.\n"
+            "An interval over seeds would mix them. Audit each network separately."
         )
     return next(iter(depths))
+
+
+def _depth(blocks: int | None) -> str:
+    return "an unknown number of blocks" if blocks is None else count(blocks, "block")

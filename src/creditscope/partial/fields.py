@@ -1,4 +1,4 @@
-"""Which number of a log is which?  Roles, their names in the published logs, and dotted paths to others."""
+"""Roles of the numbers in a log, their names in the published logs, and dotted paths to other names."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def checked_roles(fields: Mapping[str, str]) -> dict[str, str]:
         if not ROLE.fullmatch(role):
             raise UnknownName(
                 unknown("field", role, EXAMPLES) + " Any layer may stand in place of 1 and 2.\n"
-                "Write ROLE=PATH: what the number is, then what the log calls it, as in h_L=norms.last."
+                "Write ROLE=PATH: the role of the number, then its key in the log, as in h_L=norms.last."
             )
         if not path:
             raise InvalidInput(
-                f"The field {role} has an empty path.\nNothing could be found there. Write, as in {role}=norms.last."
+                f"The field {role} has an empty path.\nIt names no number. Write, for example, {role}=norms.last."
             )
     return dict(fields)
 
 
 def look_up(content: Any, path: str) -> Any:
-    """What stands at a dotted path, NOTHING if nothing does; a key may hold dots itself, a list counts from 0 or -1."""
+    """The value at a dotted path, or NOTHING; a key may contain dots itself, a list counts from 0 or -1."""
     if isinstance(content, Mapping):
         if path in content:
             return content[path]
@@ -52,7 +52,7 @@ def look_up(content: Any, path: str) -> Any:
 
 
 def paths(content: Any, lead: str = "") -> Iterator[str]:
-    """The paths that lead to something, for messages; the rows of a log are not gone into."""
+    """The paths that exist, for messages; the rows of a log are left out."""
     inner: Sequence[tuple[object, Any]] = ()
     if isinstance(content, Mapping):
         inner = list(content.items())
@@ -64,12 +64,12 @@ def paths(content: Any, lead: str = "") -> Iterator[str]:
         yield from paths(value, f"{lead}.{key}" if lead else str(key))
 
 
-def missing(where: str, role: str, path: str, there: Sequence[str]) -> UnknownName:
+def missing(where: str, role: str, path: str, keys: Sequence[str]) -> UnknownName:
     """The error for a path that leads nowhere."""
-    said = unknown("key", path, list(there)).replace("Known:", "Keys there:")
+    message = unknown("key", path, list(keys))
     return UnknownName(
-        f"{where}: nothing was found for the field {role}. {said}\n"
-        f"What was meant to be judged would be left out. Name its key: --field {role}=KEY."
+        f"{where}: the field {role} was not found. {message}\n"
+        f"It would be left out of the audit. Name its key: --field {role}=KEY."
     )
 
 
@@ -77,14 +77,14 @@ WRITTEN_OUT = ("nan", "inf", "infinity", "+inf", "+infinity", "-inf", "-infinity
 
 
 def number(value: Any, where: str) -> float | None:
-    """A number; NaN and infinity also as text, since JSON has no other way for them; None for null."""
+    """A number; NaN and infinity also as text, which is how JSON writes them; None for null."""
     if value is None:
         return None
     if isinstance(value, str) and value.strip().lower() in WRITTEN_OUT:
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _as_float(value)
-    raise InvalidInput(f"{where} is {shown(value)}, not a number.\nNothing can be judged by it. Name another key.")
+    raise InvalidInput(f"{where} is {shown(value)}, not a number.\nIt cannot be judged. Name another key.")
 
 
 def _as_float(value: int | float) -> float:
@@ -96,12 +96,12 @@ def _as_float(value: int | float) -> float:
 
 
 def norm(value: Any, where: str) -> float | None:
-    """A number that is not negative; NaN and infinity are for D0 to judge."""
+    """A number that is not negative; D0 judges NaN and infinity."""
     found = number(value, where)
     if found is not None and found < 0:
         raise InvalidInput(
-            f"{where} is {found:g}, and no norm is negative.\n"
-            "It may be a logarithm or something else. Name the key of the norm itself."
+            f"{where} must be a norm, which is never negative; got {found:g}.\n"
+            "It may be a logarithm. Name the key of the norm itself."
         )
     return found
 
@@ -111,16 +111,16 @@ def share(value: Any, where: str) -> float:
     found = number(value, where)
     if found is None or not 0 <= found <= 1:
         percent = found is not None and 1 < found <= 100
-        hint = f"Did you mean {found / 100:g}?" if found and percent else "Give the share of right answers."
+        hint = f"Did you mean {found / 100:g}?" if found and percent else "Give the share of correct answers."
         raise InvalidInput(
             f"{where} is {shown(value)}, not a share between 0 and 1.\n"
-            f"D3 counts points of 100 and would be wrong. {hint}"
+            f"D3 compares percentage points and would be wrong. {hint}"
         )
     return found
 
 
 def shown(value: Any) -> str:
-    """A value in a message, never pages of it."""
+    """A value in a message, abbreviated."""
     if isinstance(value, Mapping | list):
         return f"{'an object' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
     return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)

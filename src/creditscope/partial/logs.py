@@ -1,4 +1,4 @@
-"""What does a log hold?  An accuracy, and in every row the norms of some states and gradients."""
+"""Logs: an accuracy, and in every row the norms of some states and gradients."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from creditscope.partial.fields import (
     shown,
 )
 from creditscope.records.run import RunRecord
+from creditscope.report.numbers import count
 
 FORM = '{"final_test_acc": 0.36, "log": [{"h_L_norm": 4e4, "g_2_norm": 1e-6}, ...]}'
 Norms = dict[int, float]  # by layer
@@ -31,7 +32,7 @@ Norms = dict[int, float]  # by layer
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """The norms of one row; `elsewhere` are the other keys whose number is not finite, `null` the norms without one."""
+    """The norms of one row; `elsewhere`: other keys with a non-finite number; `null`: norms without a number."""
 
     label: str
     hidden: Norms
@@ -42,7 +43,7 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One run: its accuracy and its rows, the last of which is the trained network; `blocks` is None if not known."""
+    """One run: its accuracy and its rows, the last for the trained network; `blocks` is None if unknown."""
 
     name: str
     accuracy: float
@@ -51,7 +52,7 @@ class Log:
 
 
 def read_logs(files: Sequence[Path | str]) -> dict[str, Any]:
-    """The contents of JSON files by name: the file's own, or its path where two have the same."""
+    """The contents of JSON files by file name, or by path where two files have the same name."""
     names = [Path(file).name for file in files]
     found: dict[str, Any] = {}
     seen: dict[str, Path | str] = {}
@@ -59,7 +60,7 @@ def read_logs(files: Sequence[Path | str]) -> dict[str, Any]:
         text = read_text(file, "The log")
         if text in seen:
             raise InvalidInput(
-                f"{file} holds what {seen[text]} holds: the same log is given twice.\n"
+                f"{file} and {seen[text]} have the same content: one log was given twice.\n"
                 "It would count as two seeds, and the interval over seeds would be too narrow. Give each run once."
             )
         seen[text] = file
@@ -102,7 +103,7 @@ def with_embedding(log: Log, h0: float | None) -> Log:
     if any(0 in row.hidden for row in log.rows):
         raise InvalidInput(
             f"{log.name} holds ‖h_0‖ itself, and --h0 {h0:g} is given too.\n"
-            "It is not clear which one D1 should start from. Leave --h0 away."
+            "It is ambiguous which one D1 should start from. Omit --h0."
         )
     return replace(log, rows=tuple(replace(row, hidden={0: h0, **row.hidden}) for row in log.rows))
 
@@ -114,14 +115,14 @@ def log_of(record: RunRecord, *, layer: int, batch_size: int = 128) -> dict[str,
     """
     if not record.history:
         raise InvalidInput(
-            "The record has no epoch: the run diverged in its first, or trained for none.\n"
-            "The log would be empty, and its last row is the trained network. Take a run that ended an epoch."
+            "The record has no epoch: the run diverged in its first one, or trained for none.\n"
+            "The log would be empty. Use a run that completed an epoch."
         )
     depth = min(len(row.gradient_norms) for row in record.history) - 1
     if not 0 <= layer <= depth or batch_size < 1:
         raise InvalidInput(
             f"Layer {layer} in batches of {batch_size} cannot be logged: the record has layers 0 to "
-            f"{depth}.\nThe log would be empty. Choose one of these layers, and a batch from 1 on."
+            f"{depth}.\nThe log would be empty. Choose one of these layers, and a batch size of at least 1."
         )
     rows = [
         {"h_L_norm": row.hidden_norms[-1], f"g_{layer}_norm": row.gradient_norms[layer] / batch_size}
@@ -130,7 +131,7 @@ def log_of(record: RunRecord, *, layer: int, batch_size: int = 128) -> dict[str,
     return {"final_test_acc": record.accuracy, "log": rows}
 
 
-# --- what stands where ---
+# --- where things are ---
 
 
 def _top(name: str, content: Mapping[str, Any], role: str, fields: Mapping[str, str]) -> Any:
@@ -144,11 +145,13 @@ def _top(name: str, content: Mapping[str, Any], role: str, fields: Mapping[str, 
 def _rows(name: str, content: Mapping[str, Any], fields: Mapping[str, str]) -> list[Mapping[str, Any]]:
     found = _top(name, content, "log", fields)
     if not isinstance(found, list) or not all(isinstance(row, Mapping) for row in found):
-        kind = "a list with something else in it" if isinstance(found, list) else shown(found)
-        raise BadFile(f"{name}: the log is not a list of objects, but {kind}.\nIt has no rows. The form is {FORM}.")
+        kind = "a list with other items" if isinstance(found, list) else shown(found)
+        raise BadFile(
+            f"{name}: the log is not a list of objects, but {kind}.\nRows cannot be read from it. The form is {FORM}."
+        )
     if not found:
         raise BadFile(
-            f"{name}: the log is empty.\nIts last row would be the trained network. Give a log with at least one row."
+            f"{name}: the log is empty.\nIts last row describes the trained network. Give a log with at least one row."
         )
     return found
 
@@ -156,7 +159,7 @@ def _rows(name: str, content: Mapping[str, Any], fields: Mapping[str, str]) -> l
 def _norm_paths(
     name: str, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str]
 ) -> dict[str, str]:
-    """Where the norms are: under their published names, or where the user says; a path must lead somewhere."""
+    """The paths of the norms: their published names, or the user's own; every path must exist."""
     keys = dict.fromkeys(path for row in rows for path in paths(row))
     for role, path in fields.items():
         places = (*rows, content) if role == "h_0" else rows
@@ -170,7 +173,7 @@ def _norm_paths(
 
 
 def _depth(name: str, rows: Sequence[Mapping[str, Any]], names: Mapping[str, str], blocks: int | None) -> int | None:
-    """The number of blocks: as given, or as the lists of all layers say; None if nothing says it."""
+    """The number of blocks, given or taken from the lists of all layers; None if unknown."""
     for role in {"h", "g"} & set(names):
         for index, row in enumerate(rows):
             value = look_up(row, names[role])
@@ -180,8 +183,9 @@ def _depth(name: str, rows: Sequence[Mapping[str, Any]], names: Mapping[str, str
             if len(value) != blocks + 1 or blocks < 1:
                 states = max(blocks, 1) + 1
                 raise InvalidInput(
-                    f"{name}, row {index + 1}: {names[role]} holds {len(value)} norms, but {states - 1} blocks make "
-                    f"{states} states.\nIt is not clear which layer is which. Name the list of all of them."
+                    f"{name}, row {index + 1}: {names[role]} holds {count(len(value), 'norm')}, but with "
+                    f"{count(states - 1, 'block')} there are {states} states.\n"
+                    "It is ambiguous which layer is which. Name the list of all layers."
                 )
     return blocks
 
@@ -200,13 +204,13 @@ def _norms(kind: str, row: Mapping[str, Any], names: Mapping[str, str], where: s
         else:
             raise InvalidInput(
                 f"{where}: {path} is {shown(value)}, not the list of ‖{kind}_0‖ to ‖{kind}_L‖.\n"
-                f"It is not clear which layer it is. Name one layer, as in --field {kind}_L={path}."
+                f"It is ambiguous which layer it is. Name one layer, as in --field {kind}_L={path}."
             )
     return {layer: size for layer, size in found.items() if size is not None}
 
 
 def _placed(norms: Norms, kind: str, blocks: int | None, where: str) -> Norms:
-    """The norms with the last layer at its number, where that is known; a layer beyond it is refused."""
+    """The norms with the last layer under its number, if known; a layer beyond it is refused."""
     if blocks is None:
         return norms
     beyond = max(norms, default=0)
@@ -219,20 +223,20 @@ def _placed(norms: Norms, kind: str, blocks: int | None, where: str) -> Norms:
     if last is not None and same is not None and last != same and not (math.isnan(last) and math.isnan(same)):
         raise InvalidInput(
             f"{where}: ‖{kind}_L‖ is {last:g} and ‖{kind}_{blocks}‖ is {same:g}, with {blocks} blocks.\n"
-            "Both are the last state, and one of them is something else. Give the right number of blocks, or one field."
+            "Both should be the last state, but they differ. Correct the number of blocks, or give one field."
         )
     return {blocks if layer == LAST else layer: size for layer, size in norms.items()}
 
 
 def _label(row: Mapping[str, Any], index: int, fields: Mapping[str, str]) -> str:
-    """What a row is called: the log's own number of the epoch, else its place."""
+    """The name of a row: the epoch that it states, else its position."""
     epoch = look_up(row, fields.get("epoch", PUBLISHED["epoch"]))
     own = isinstance(epoch, int | float | str) and not isinstance(epoch, bool)
     return f"epoch {epoch}" if own else f"row {index + 1}"
 
 
 def _elsewhere(row: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
-    """Keys that are no norm of ours and hold a number that is not finite."""
+    """Keys other than the norms whose number is not finite."""
     for path in paths(row):
         value = look_up(row, path)
         ours = any(path == name or path.startswith(f"{name}.") for name in names.values())

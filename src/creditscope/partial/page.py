@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 STATE_STYLES = {Coverage.OPEN: "yellow", Coverage.MISSING: "dim"}
 GAP = 2
-KEPT_NAME, SHORTEST_NAME = 24, 8  # letters of a log's name; the fewer only where nothing else fits
+KEPT_NAME, SHORTEST_NAME = 24, 8  # letters of a log's name; the smaller number only where nothing else fits
 
 
 def page(audit: PartialAudit, width: int = 80, colour: bool = False) -> str:
@@ -41,7 +41,7 @@ def page(audit: PartialAudit, width: int = 80, colour: bool = False) -> str:
             _seeds(audit.seeds, width, paint) if len(audit.seeds) > 1 else "",
             flag_section([_flag(audit, code) for code in audit.readings], width, paint),
             _verdict(audit, width, paint),
-            listed("What would close the rest", needed, width, paint),
+            listed("What would answer the open questions", needed, width, paint),
             listed("How to read it", [("-", text) for text in _reminders(audit)], width, paint),
         )
     )
@@ -160,11 +160,11 @@ def _number(reading: Reading) -> str:
     return f"{layer}{bound}{value(reading.finding)}"
 
 
-# --- diagnostics, verdict, and what is left ---
+# --- diagnostics and verdict ---
 
 
 def _flag(audit: PartialAudit, code: str) -> Flag:
-    """State, number and limit, with what the number rests on."""
+    """Coverage, number and limit, with notes on the number."""
     reading = audit.readings[code]
     finding = reading.finding
     advisory = "" if code in PROTOCOLS[audit.protocol].codes else "advisory"
@@ -198,13 +198,13 @@ def _verdict(audit: PartialAudit, width: int, paint: Paint) -> str:
 
 
 def _reminders(audit: PartialAudit) -> Iterator[str]:
-    """What a reader must know to read the page right; only what applies to it."""
-    yield "A log never passes an audit: that every number is finite (D0) shows in the weights only."
+    """How to read the numbers of this page."""
+    yield "A log never passes an audit: only the weights show whether every number is finite (D0)."
     given = sorted({seed.h0 for seed in audit.seeds if seed.h0 is not None})
     if given:
-        yield "‖h_0‖ was given, not logged. It must be the trained network's; it is taken for every row."
+        yield "‖h_0‖ was given, not logged. It must be that of the trained network, and is used for every row."
     if audit.readings["D2"].finding.value is not None:
         yield (
-            "Gradients are read as medians over samples of ‖g‖ under the batch-mean loss: times the batch size they "
-            "are each sample's own, over 128 they are on the scale of D2's limit."
+            "Gradients are read as medians over samples of ‖g‖ under the batch-mean loss. Multiplied by the batch size "
+            "they are those of each sample's own loss; divided by 128 they are on the scale of D2's limit."
         )

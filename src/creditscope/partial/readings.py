@@ -1,4 +1,4 @@
-"""What does one row of a log say about a diagnostic?  Its own number, a bound, a hint, or nothing."""
+"""Readings: what one row of a log tells about a diagnostic, its own number, a bound, a hint or nothing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def finite(row: LogRow) -> Reading:
         found = Measurement(float(len(bad)), note=f"in the log: {', '.join(bad)}")
         return Reading(state=Coverage.BOUNDED, finding=_finding("D0", found), at_least=True)
     said = "the norms of the last row are finite" if named else "the last row holds no norm"
-    reason = f"{said}; single samples, logits and weights are in no log"
+    reason = f"{said}; no log holds single samples, logits or weights"
     if row.null:
         reason += f". Null, which may stand for a number that is not finite: {', '.join(row.null)}"
     if row.elsewhere:
@@ -134,16 +134,16 @@ def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Readi
 
 
 def _deepest(found: Measurement, batch_size: int | None) -> Reading:
-    """D2 at the layer that counts; a reference below the floor may have collapsed or be fitted, which no log tells."""
+    """D2 at the deepest layer; a log cannot tell whether a small reference has collapsed or the network fits."""
     past = diagnostics["D2"].limit.past(found.value)
     cause = f"{WEIGHTS}: only the gain ‖g_L‖/‖e‖ tells a collapsed reference from a fitted network."
     if batch_size is not None:
-        note = found.note + ("; no ‖e‖ in the log, so that nothing tells collapsed from fitted" if past else "")
+        note = found.note + ("; without ‖e‖ in the log, collapsed and fitted cannot be told apart" if past else "")
         finding = _finding("D2", replace(found, note=note))
         return Reading(state=Coverage.EXACT, finding=finding, needed=cause if past else "")
     if math.isfinite(found.value) and not past:
         return Reading(state=Coverage.BOUNDED, finding=_finding("D2", found), at_least=True)
-    why = f"{found.note}; it moves with the batch size N, which is not known"
+    why = f"{found.note}; it depends on the batch size N, which is unknown"
     open_ = _finding("D2", Missing(Reason.INDECISIVE, why, replace(found, note=why)))
     return Reading(state=Coverage.OPEN, finding=open_, at_least=True, needed=_for_batch(None))
 
@@ -161,13 +161,13 @@ def depth(trained: tuple[float, ...], control: tuple[float, ...] | None, images:
 def drift() -> Reading:
     """D4 compares directions, and a norm has none."""
     finding = _finding(
-        "D4", Missing(Reason.NOT_GIVEN, "it compares directions of gradients, and a log has their norms only")
+        "D4", Missing(Reason.NOT_GIVEN, "it compares directions of gradients, and a log holds only their norms")
     )
     return Reading(state=Coverage.MISSING, finding=finding, needed=f"{WEIGHTS}.")
 
 
 def _finding(code: str, answer: Measurement | Missing) -> Finding:
-    """An answer that was read, judged as the diagnostic judges its own; what is not known needs no mending."""
+    """An answer from a log, judged as the diagnostic judges its own; a skipped one has no remedy."""
     found = examine(replace(diagnostics[code], measure=lambda _: answer), cast("Evidence", None))
     return replace(found, remedy="") if found.status is Status.SKIPPED else found
 
@@ -185,7 +185,7 @@ def _index(layer: int) -> str:
     return "L" if layer == LAST else str(layer)
 
 
-# --- what would close a question ---
+# --- what would answer an open question ---
 
 
 def _too_few(norms: Norms) -> Missing:
@@ -211,7 +211,7 @@ def _for_batch(batch_size: int | None) -> str:
 
 
 def _or_blocks(blocks: int | None) -> str:
-    return "; if it was logged, say so with --blocks" if blocks is None else ""
+    return "; if it was logged, give --blocks" if blocks is None else ""
 
 
 def _for_depth(trained: Sequence[float], control: Sequence[float], finding: Finding) -> str:
@@ -220,5 +220,5 @@ def _for_depth(trained: Sequence[float], control: Sequence[float], finding: Find
     controls = control if len(control) == len(trained) else [control[0]] * len(trained)
     differences = [100 * (a - b) for a, b in zip(trained, controls, strict=True)]
     seeds = seeds_to_settle(differences, finding.limit.at)
-    about = f" About {seeds} would settle it, if mean and spread stay." if seeds else ""
-    return f"Train more seeds, with their frozen twins.{about}"
+    about = f" About {seeds} would settle it, if mean and spread stay the same." if seeds else ""
+    return f"Train more seeds, with their frozen controls.{about}"
