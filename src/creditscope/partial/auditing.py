@@ -13,8 +13,8 @@ from creditscope.partial.fields import checked_roles, number, share
 from creditscope.partial.logs import Log, LogRow, parse_log, with_embedding
 from creditscope.partial.readings import Coverage, Reading, depth, drift, finite, reference, scale
 from creditscope.protocols import judge, protocol_named
+from creditscope.records.labels import counted
 from creditscope.records.record import Record
-from creditscope.report.numbers import count
 from creditscope.verdict import Status, Verdict
 
 Shares = float | Sequence[float] | None
@@ -233,4 +233,4 @@ def _common_depth(logs: Sequence[Log]) -> int | None:
 
 
 def _depth(blocks: int | None) -> str:
-    return "an unknown number of blocks" if blocks is None else count(blocks, "block")
+    return "an unknown number of blocks" if blocks is None else counted(blocks, "block")

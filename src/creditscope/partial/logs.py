@@ -23,8 +23,8 @@ from creditscope.partial.fields import (
     share,
     shown,
 )
+from creditscope.records.labels import counted
 from creditscope.records.run import RunRecord
-from creditscope.report.numbers import count
 
 FORM = '{"final_test_acc": 0.36, "log": [{"h_L_norm": 4e4, "g_2_norm": 1e-6}, ...]}'
 Norms = dict[int, float]  # by layer
@@ -183,8 +183,8 @@ def _depth(name: str, rows: Sequence[Mapping[str, Any]], names: Mapping[str, str
             if len(value) != blocks + 1 or blocks < 1:
                 states = max(blocks, 1) + 1
                 raise InvalidInput(
-                    f"{name}, row {index + 1}: {names[role]} holds {count(len(value), 'norm')}, but with "
-                    f"{count(states - 1, 'block')} there are {states} states.\n"
+                    f"{name}, row {index + 1}: {names[role]} holds {counted(len(value), 'norm')}, but with "
+                    f"{counted(states - 1, 'block')} there are {states} states.\n"
                     "It is ambiguous which layer is which. Name the list of all layers."
                 )
     return blocks

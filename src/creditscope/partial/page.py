@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from creditscope.partial.readings import Coverage, Reading
 from creditscope.protocols import PROTOCOLS
+from creditscope.records.labels import counted
 from creditscope.report.layout import (
     NARROWEST,
     Flag,
@@ -20,7 +21,7 @@ from creditscope.report.layout import (
     verdict_section,
     wrapped,
 )
-from creditscope.report.numbers import accuracy, count, distance, interval, limit, value
+from creditscope.report.numbers import accuracy, distance, interval, limit, value
 from creditscope.verdict import Status
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _range(numbers: Sequence[int]) -> str:
 
 
 def _blocks(blocks: int | None) -> str:
-    return "unknown number of blocks" if blocks is None else count(blocks, "block")
+    return "unknown number of blocks" if blocks is None else counted(blocks, "block")
 
 
 # --- the table of seeds ---

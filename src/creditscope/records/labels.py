@@ -51,9 +51,9 @@ def label(run: Settings, shown: Collection[str] = ()) -> str:
     return text + (f", seed {run['seed']}" if "seed" in shown and "seed" in run else "")
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: 1 run, 12 runs."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: 1 run, 12 runs, 8 batches."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _shows(run: Settings, part: str, shown: Collection[str]) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from creditscope.records.labels import counted
 from creditscope.records.report import Report
-from creditscope.report.numbers import count, limit, value
+from creditscope.report.numbers import limit, value
 from creditscope.verdict import Finding, Status
 
 TONES = {"pass": "#1a7f37", "fail": "#b42318", "inconclusive": "#8a6d00"}
@@ -40,7 +41,7 @@ def history(title: str, rows: Sequence[tuple[int, float | None, Mapping[str, Fin
         )
         for epoch, accuracy, findings in rows
     ]
-    summary = "stop: a failure mode is shown" if stop else count(len(rows), "epoch")
+    summary = "stop: a failure mode is shown" if stop else counted(len(rows), "epoch")
     tone = TONES["fail" if stop else "pass"]
     return f"<div>{_heading(title, summary, tone)}{_table(('epoch', 'accuracy', *codes), lines, escaped=2)}</div>"
 

@@ -69,11 +69,6 @@ def interval(finding: Finding) -> str:
     return f"95 % interval {low} to {high}{UNITS[finding.limit.unit]}"
 
 
-def count(amount: int, one: str, many: str = "") -> str:
-    """A whole number of things, singular where it is one."""
-    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
-
-
 def accuracy(shares: tuple[float, ...]) -> str:
     """An accuracy in per cent; over several seeds the mean ± standard deviation (ddof 1)."""
     percent = [100 * share for share in shares]

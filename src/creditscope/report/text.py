@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from creditscope.provenance import Guard
+from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.report.layers import Column, collapsed, columns, scale_bars
 from creditscope.report.layout import (
@@ -20,7 +21,7 @@ from creditscope.report.layout import (
     verdict_section,
     wrapped,
 )
-from creditscope.report.numbers import accuracy, count, distance, interval, limit, number, value
+from creditscope.report.numbers import accuracy, distance, interval, limit, number, value
 from creditscope.report.reading import advisory, asked, left_open, not_meant, remedies
 from creditscope.verdict import Finding, Status
 
@@ -47,9 +48,9 @@ def page(report: Report, width: int = 80, colour: bool = False) -> str:
 def _header(report: Report, width: int, paint: Paint) -> str:
     subject, origin = report.subject, report.provenance
     size = f", {subject.parameters:,} parameters" if subject.parameters else ""
-    data = f"{count(origin.images, 'image')} in {count(origin.batches, 'batch', 'batches')}"
+    data = f"{counted(origin.images, 'image')} in {counted(origin.batches, 'batch', 'batches')}"
     facts = [
-        f"{subject.model}, {count(subject.depth, 'block')}{size}, {origin.dtype} on {origin.device}",
+        f"{subject.model}, {counted(subject.depth, 'block')}{size}, {origin.dtype} on {origin.device}",
         f"{data}, protocol {report.protocol}, creditscope {origin.creditscope}",
         f"accuracy {accuracy(report.accuracy) if report.accuracy else 'not measured'}, frozen control "
         f"{accuracy(report.control_accuracy) if report.control_accuracy else 'not given'}",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from creditscope.records.labels import counted
 from creditscope.report.charts.rows import Row, drawable, measurement, row
-from creditscope.report.numbers import count, number
+from creditscope.report.numbers import number
 from creditscope.report.views import AuditView
 from creditscope.verdict import Measurement
 
@@ -60,7 +61,7 @@ def decision_rows(decisions: Sequence[Decision]) -> list[Row]:
             "strategy": decision.strategy,
             "share": decision.rejected / decision.runs,
             "word": f"{'✗' if decision.rejected else '·'} {decision.rejected}/{decision.runs}",
-            "text": f"{decision.rejected} of {count(decision.runs, 'run')} rejected",
+            "text": f"{decision.rejected} of {counted(decision.runs, 'run')} rejected",
             "run": "",
         }
         for decision in decisions

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.report.form.pitfalls import Pitfall, pitfalls
 from creditscope.report.form.setting import setting
-from creditscope.report.numbers import accuracy, count, interval, limit, number, value
+from creditscope.report.numbers import accuracy, interval, limit, number, value
 from creditscope.report.reading import asked
 from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
@@ -38,7 +39,7 @@ def _results(report: Report) -> Iterator[tuple[str, str]]:
     origin = report.provenance
     yield "Accuracy", _accuracy(report.accuracy, origin.images)
     yield "Frozen-blocks accuracy", _accuracy(report.control_accuracy, origin.images)
-    size = f"{count(origin.images, 'image')} in {count(origin.batches, 'batch', 'batches')}"
+    size = f"{counted(origin.images, 'image')} in {counted(origin.batches, 'batch', 'batches')}"
     yield "Measured on", f"{size}, {origin.dtype} on {origin.device}"
     gamma = report.measures.get("gamma")
     if gamma is None or not gamma.per_layer:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
-from creditscope.report.numbers import count
 
 UNKNOWN = "not recorded"
 OLD = "not in this record: creditscope 0.1 wrote it, before records carried the facts of their method and network"
@@ -35,12 +35,12 @@ def setting(run: RunRecord | None, report: Report | None) -> Iterator[tuple[str,
     yield "Seeds", _seeds(report) or _seed(run)
     recipe = run.resolved or run.spec
     if "epochs" in recipe:
-        yield "Recipe", RECIPE.format(length=count(recipe["epochs"], "epoch"), **recipe)
+        yield "Recipe", RECIPE.format(length=counted(recipe["epochs"], "epoch"), **recipe)
 
 
 def _audited_alone(report: Report | None) -> Iterator[tuple[str, str]]:
     """An audit without the record of a run knows its network only."""
-    model = UNKNOWN if report is None else f"{report.subject.model}, {count(report.subject.depth, 'block')}"
+    model = UNKNOWN if report is None else f"{report.subject.model}, {counted(report.subject.depth, 'block')}"
     yield from ((head, UNKNOWN) for head in ("Method", "Credit", "Feedback"))
     yield "Architecture", model
     yield from ((head, UNKNOWN) for head in ("Terminal LayerNorm", "Dataset"))

@@ -31,7 +31,6 @@ def page(view: AuditView, place: Place = ALONE) -> str:
         view=view,
         report=report,
         figures=figures(inputs, PAGE),
-        names=inputs.names,
         facts=list(facts(view)),
         form=form(view),
         latex=latex_document(view),

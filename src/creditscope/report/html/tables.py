@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
 from creditscope.report.layers import columns
-from creditscope.report.numbers import ABSENT, accuracy, count, distance, interval, limit, number, value
+from creditscope.report.numbers import ABSENT, accuracy, distance, interval, limit, number, value
 from creditscope.report.reading import advisory
 from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
@@ -82,14 +83,14 @@ def _soft(finding: Finding, report: Report) -> bool:
     return finding.status == "fires" and advisory(report, finding.code)
 
 
-def verdict_cell(view: AuditView, link: str = "") -> Cell:
+def verdict_cell(view: AuditView) -> Cell:
     """A verdict with its mark."""
     if view.is_control:
         return Cell("control")
     if view.report is None:
-        return Cell(view.verdict, tone="", mark="–", link=link)
+        return Cell(view.verdict, mark="–")
     mark, tone = OUTCOMES[view.report.verdict.outcome]
-    return Cell(view.verdict, tone=tone, mark=mark, link=link)
+    return Cell(view.verdict, tone=tone, mark=mark)
 
 
 def layer_table(report: Report) -> PageTable | None:
@@ -136,10 +137,10 @@ def facts(view: AuditView) -> Iterator[tuple[str, str]]:
 def _audited(report: Report) -> Iterator[tuple[str, str]]:
     subject, origin = report.subject, report.provenance
     size = f", {subject.parameters:,} parameters" if subject.parameters else ""
-    yield "Network", f"{subject.model}, {count(subject.depth, 'block')}{size}"
+    yield "Network", f"{subject.model}, {counted(subject.depth, 'block')}{size}"
     yield "Accuracy", accuracy(report.accuracy) if report.accuracy else "not measured"
     yield "Frozen control", accuracy(report.control_accuracy) if report.control_accuracy else "not given"
-    yield "Measured on", f"{count(origin.images, 'image')} in {count(origin.batches, 'batch', 'batches')}"
+    yield "Measured on", f"{counted(origin.images, 'image')} in {counted(origin.batches, 'batch', 'batches')}"
     yield "Protocol", report.protocol
     yield "Precision and device", f"{origin.dtype} on {origin.device}"
     yield "Seeds", ", ".join(map(str, origin.seeds)) or ABSENT
@@ -154,7 +155,7 @@ def _audited(report: Report) -> Iterator[tuple[str, str]]:
 
 def _trained(run: RunRecord) -> Iterator[tuple[str, str]]:
     yield "Run key", run.key or ABSENT
-    yield "Trained", f"{count(len(run.history), 'epoch')} on {run.device}, {number(run.timings.get('seconds'))} s"
+    yield "Trained", f"{counted(len(run.history), 'epoch')} on {run.device}, {number(run.timings.get('seconds'))} s"
     if run.diverged is not None:
         yield "Diverged", f"in epoch {run.diverged.epoch + 1}: {run.diverged.why}"
     if run.data_checksum:
