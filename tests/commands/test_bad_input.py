@@ -64,7 +64,7 @@ def test_weights_of_another_network_are_refused(folder, creditscope):
     done = creditscope("audit", "weights.safetensors", "--network", "resmlp", "--batches", "batches.safetensors")
     assert done.code == 2
     assert "embed.weight: 8 x 6 in the file, 256 x 6 in the network" in done.err
-    assert "Give the network and the options that it was trained with." in done.err
+    assert "Give the network and the options with which it was trained." in done.err
 
 
 @pytest.mark.parametrize("kind", ["plain pickle", "whole model"])
@@ -100,7 +100,7 @@ def test_a_damaged_or_foreign_weights_file_is_refused(refused, folder, content):
 
 def test_a_half_written_safetensors_file_is_refused(refused, folder):
     (folder / "cut.safetensors").write_bytes((folder / "weights.safetensors").read_bytes()[:-8])
-    assert "not a whole safetensors file" in refused(weights="cut.safetensors")
+    assert "not a complete safetensors file" in refused(weights="cut.safetensors")
 
 
 @pytest.mark.parametrize("weights", ["missing.safetensors", "."])
@@ -158,7 +158,7 @@ def test_inputs_of_the_wrong_shape_are_refused(folder, creditscope):
         (("--option", "d=9"), "gives d twice: 8 and 9"),
         (("--protocol", "tree"), "Did you mean 'three'?"),
         (("--threshold", "D11=3"), "Did you mean 'D1'?"),
-        (("--threshold", "D1=high"), "is no number"),
+        (("--threshold", "D1=high"), "is not a number"),
         (("--threshold", "D1=nan"), "number"),
         (("--blocks", "block"), "Did you mean 'blocks'?"),
         (("--blocks", "embed"), "not a list of blocks"),

@@ -67,7 +67,7 @@ def test_another_run_never_overwrites_a_folder(trained: Path, capsys: pytest.Cap
     [
         (["--method", "dfx"], "Did you mean 'dfa'?"),
         (["--method", "dfa", "--method-option", "indx=input"], "Did you mean 'index'?"),
-        (["--method", "dfa", "--method-option", "index=sideways"], "neither 'output' nor 'input'"),
+        (["--method", "dfa", "--method-option", "index=sideways"], "index must be 'output' or 'input'"),
         (["--option", "depht=2"], "Did you mean 'depth'?"),
         (["--data", "minst1d"], "Did you mean 'mnist1d'?"),
         (["--control", "frozn"], "no control called 'frozn'"),

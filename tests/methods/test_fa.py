@@ -120,7 +120,7 @@ def test_without_blocks_the_embedding_hears_the_exact_gradient(batch: Batch, gen
 
 
 def test_an_unknown_normalisation_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="normalisation = '' is none of sample, batch, none"):
+    with pytest.raises(InvalidInput, match="normalisation must be 'sample', 'batch' or 'none', got ''"):
         BlockFeedback(normalisation="")  # type: ignore[arg-type]
 
 

@@ -206,7 +206,7 @@ def test_feedback_of_another_network_is_refused(batch: Batch, generator: torch.G
     feedback = rule.feedback(small("resmlp"), batch, generator)
     with pytest.raises(ModelMismatch, match="Feedback and weights of StudentNet do not match: .*head.weight") as found:
         rule.credit(small("student_net"), feedback, batch)
-    assert "Draw the feedback for this network" in str(found.value)
+    assert "Draw feedback for this network" in str(found.value)
 
 
 def test_outside_the_credit_autograd_is_the_true_gradient(batch: Batch, generator: torch.Generator) -> None:

@@ -125,7 +125,7 @@ def test_other_weights_are_not_taken_for_a_snapshot(header: dict[str, str] | Non
     save_file({"generator": torch.zeros(1)}, tmp_path / "snapshot", header)
     with pytest.raises(BadFile, match="is not a snapshot of a run: .*") as found:
         read_snapshot(tmp_path / "snapshot")
-    assert "Remove it to start the run anew" in str(found.value)
+    assert "Remove it to start the run again" in str(found.value)
 
 
 def test_a_damaged_or_missing_file_is_refused(tmp_path: Path) -> None:

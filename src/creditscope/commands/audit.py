@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from creditscope.commands import Plugins, coloured, command, say, width
-from creditscope.commands import options as words
+from creditscope.commands import Plugins, coloured, command, parsing, say, width
 from creditscope.errors import BadFile, InvalidInput
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def audit(
 
     Example: `creditscope audit dfa.safetensors --network resmlp --data mnist1d --control-accuracy 0.32`
     """
-    limits, settings = words.thresholds(threshold), words.pairs(option, "--option", "d=256")
+    limits, settings = parsing.thresholds(threshold), parsing.pairs(option, "--option", "d=256")
     from creditscope.commands.report import output_formats
     from creditscope.report.formats import formats
 
@@ -114,7 +113,7 @@ def audit(
         raise BadFile(
             f"{weights} cannot be read: there is no such file or folder.\nNothing was measured. Check the path."
         )
-    place = words.device(device)
+    place = parsing.device(device)
     options: dict[str, Any] = {
         "accuracy": accuracy,
         "control_accuracy": control_accuracy,
@@ -136,7 +135,7 @@ def audit(
                     "blocks": blocks,
                 },
             )
-            more = {"check_gradient": gradient_check, "batch_size": batch_size, "read": words.read(read)}
+            more = {"check_gradient": gradient_check, "batch_size": batch_size, "read": parsing.read(read)}
             done = audit_folder(weights, data_folder=data_dir, device=str(place), limit=limit, **options, **more)
             if done.unsaved:
                 typer.echo(f"The report was not saved with the run: {done.unsaved}.", err=True)
@@ -145,8 +144,8 @@ def audit(
         report = examine(
             subject_from(weights, network, model, settings, images).to(place),
             first_images(images.batches(batch_size), batch_size, limit),
-            blocks=words.blocks(blocks),
-            read=words.read(read),
+            blocks=parsing.blocks(blocks),
+            read=parsing.read(read),
             check_gradient=gradient_check,
             **{**options, "name": name or weights.stem},
         )

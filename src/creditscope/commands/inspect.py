@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from creditscope.commands import Plugins, command, say
-from creditscope.commands import options as words
+from creditscope.commands import Plugins, command, parsing, say
 from creditscope.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def inspect(
 
     Example: `creditscope inspect timm:create_model --option model_name=vit_tiny_patch16_224 --input 3x224x224`
     """
-    settings, shape = words.pairs(option, "--option", "depth=12"), _shape(input)
+    settings, shape = parsing.pairs(option, "--option", "depth=12"), _shape(input)
     import torch
 
     from creditscope.auditing.traces import as_input_error
@@ -60,7 +59,7 @@ def inspect(
     from creditscope.stream.isolation import undisturbed
 
     network = model_from(model, settings)
-    stream = find_stream(network, words.blocks(blocks), words.read(read))
+    stream = find_stream(network, parsing.blocks(blocks), parsing.read(read))
     inputs = _inputs(stream.model, shape, tokens)
     with undisturbed(stream.model), as_input_error(stream.model, Batch(inputs, torch.zeros(SAMPLES))):
         stream.settle(inputs)

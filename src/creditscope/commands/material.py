@@ -1,4 +1,4 @@
-"""From words to what an audit needs: a network with its weights, and batches."""
+"""The network, weights and batches of an audit, from command-line options."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _cut(inputs: Tensor, labels: Tensor, size: int) -> Iterator[Batch]:
     from creditscope.batch import Batch
 
     whole_numbers = not labels.is_floating_point() and labels.dtype is not boolean
-    classes = labels.long() if whole_numbers else labels  # the audit refuses anything else in its own words
+    classes = labels.long() if whole_numbers else labels  # the audit refuses anything else
     return (Batch(inputs[at : at + size], classes[at : at + size]) for at in range(0, len(labels), size))
 
 
@@ -107,7 +107,7 @@ def subject_from(
     if (network is None) == (model is None):
         raise InvalidInput(
             f"{'Neither --network nor --model was' if network is None else 'Both --network and --model were'} given.\n"
-            "Weights alone do not say what they compute. Give --network NAME or --model MODULE:FUNCTION."
+            "Weights alone do not define a network. Give --network NAME or --model MODULE:FUNCTION."
         )
     tensors = read_weights(weights)
     built = model_from(model, options) if model is not None else network_from(str(network), options, data, tensors)
@@ -128,7 +128,7 @@ def network_from(name: str, options: dict[str, Option], data: Data, weights: dic
         axes = [axis for axis, (a, b) in enumerate(zip(tensor.shape, three[key].shape, strict=True)) if a != b]
         if axes and key in weights and weights[key].dim() == tensor.dim():
             return build(name, data.shape, weights[key].shape[axes[0]], 0, **options)
-    return build(name, data.shape, 2, 0, **options)  # it will not fit, and loading says where
+    return build(name, data.shape, 2, 0, **options)  # loading will refuse it and list the differences
 
 
 def model_from(path: str, options: dict[str, Option]) -> nn.Module:
@@ -142,7 +142,7 @@ def model_from(path: str, options: dict[str, Option]) -> nn.Module:
         return factory
     if not callable(factory):
         raise InvalidInput(
-            f"{path} is a {type(factory).__name__}, not a function.\nName a function or class that makes the network."
+            f"{path} is a {type(factory).__name__}, not a function.\nName a function or class that returns the network."
         )
     try:
         model = factory(**options)
@@ -150,7 +150,7 @@ def model_from(path: str, options: dict[str, Option]) -> nn.Module:
         raise InvalidInput(
             f"{path}{inspect.signature(factory) if inspect.isfunction(factory) else ''} failed when called with "
             f"{options or 'no options'}: {type(error).__name__}: {error}\n"
-            "Without it there is no network to put the weights into. Give what it needs with --option name=value."
+            "Without it there is no network for the weights. Pass its arguments with --option name=value."
         ) from error
     if not isinstance(model, nn.Module):
         raise InvalidInput(

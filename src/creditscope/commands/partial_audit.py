@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from creditscope.commands import coloured, command, say, width
-from creditscope.commands import options as words
+from creditscope.commands import coloured, command, parsing, say, width
 
 Logs = Annotated[
     list[Path],
@@ -74,7 +73,7 @@ def partial_audit(
 
     Example: `creditscope partial-audit dfa-*.json --baseline 0.29 --blocks 4 --batch-size 128`
     """
-    fields = {role: str(path) for role, path in words.pairs(field, "--field", "accuracy=test_acc").items()}
+    fields = {role: str(path) for role, path in parsing.pairs(field, "--field", "accuracy=test_acc").items()}
     from creditscope.partial import partial_audit as judged
     from creditscope.partial import read_logs
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from creditscope.commands import Plugins, coloured, command, say, width
-from creditscope.commands import options as words
+from creditscope.commands import Plugins, coloured, command, parsing, say, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +73,7 @@ def output_formats(out: Sequence[Path] | None, name: str | None = None) -> dict[
     chosen = {path: format_of(path, name) for path in out or ()}
     for path, entry in chosen.items():
         if entry.folder is None or path.suffix.lower() in entry.suffixes:
-            words.writable(path)
+            parsing.writable(path)
     return chosen
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from creditscope.commands import Plugins, command, say
-from creditscope.commands import options as words
+from creditscope.commands import Plugins, command, parsing, say
 from creditscope.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -82,11 +81,11 @@ def train(
     try:
         spec = RunSpec(
             network=network,
-            network_options=words.pairs(option, "--option", "d=512"),
+            network_options=parsing.pairs(option, "--option", "d=512"),
             data=data,
-            data_options=words.pairs(data_option, "--data-option", "seed=1"),
+            data_options=parsing.pairs(data_option, "--data-option", "seed=1"),
             method=method,
-            method_options=words.pairs(method_option, "--method-option", "index=input"),
+            method_options=parsing.pairs(method_option, "--method-option", "index=input"),
             penalty=penalty,
             control=control,
             epochs=epochs,
@@ -112,7 +111,7 @@ def train(
 
     if threads is not None:
         torch.set_num_threads(threads)
-    place = str(words.device(device))
+    place = str(parsing.device(device))
     for one in (spec, *control_specs):
         check(one, data_folder=data_dir)
     sound = _run(spec, out, data_dir, place)
@@ -143,7 +142,7 @@ def _run(spec: RunSpec, folder: Path, data_folder: Path | None, device: str) -> 
     record = finished(folder, spec)
     known = "" if record is None else "already trained, "
     if record is None:
-        words.writable(folder / RECORD, "The run")
+        parsing.writable(folder / RECORD, "The run")
         with watching(spec.title, spec.epochs) as watcher:
             record = train_into(folder, spec, data_folder=data_folder, device=device, on_epoch=watcher)
     say(f"{spec.title}: {known}{_outcome(record)}, in {folder}")

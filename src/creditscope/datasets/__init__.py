@@ -22,7 +22,7 @@ class Loader(Protocol):
     revision: int
 
     def __call__(self, folder: Path | None = None, **options: Any) -> Dataset:
-        """Fetch if need be, check, and read."""
+        """Fetch the files if they are missing, check them, and read them."""
         ...
 
 
@@ -39,12 +39,3 @@ def dataset(name: str, *, summary: str, revision: int = 1) -> Callable[[L], L]:
         return load
 
     return enter
-
-
-def __getattr__(name: str) -> Any:
-    """`creditscope.datasets.Dataset`, imported when it is first asked for: torch is slow to import."""
-    if name == "Dataset":
-        from creditscope.datasets.tensors import Dataset
-
-        return Dataset
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""How is a batch of images cropped and mirrored at random, without a loop over its images?
+"""Random crops and mirror images of a whole batch at once, without a loop over its images.
 
 The images of a batch are laid out on a canvas of zeros where neighbours share their margins: `padding` zeros before
 every row, `padding` rows of zeros before every channel.  A shifted window of an image, over all of its channels, then
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class Shifts(NamedTuple):
-    """What chance decided for each image of a batch; all three have shape (N,)."""
+    """The random window and mirroring of each image of a batch; all three have shape (N,)."""
 
     down: Tensor  # first row of the window in the padded image, 0..2·padding
     right: Tensor  # first column of the window in the padded image, 0..2·padding
@@ -22,7 +22,7 @@ class Shifts(NamedTuple):
 
 
 def draw_shifts(count: int, generator: torch.Generator, *, padding: int, flip: bool) -> Shifts:
-    """Draw every window and every mirroring alike, with one integer an image."""
+    """Draw windows and mirrorings uniformly, with one integer per image."""
     positions = 2 * padding + 1
     sides = 2 if flip else 1
     drawn = torch.randint(sides * positions**2, (count,), generator=generator, device=generator.device)

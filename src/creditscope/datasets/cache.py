@@ -1,4 +1,4 @@
-"""Where do the files of a dataset live, and how do they get there unharmed?"""
+"""The cache folder of datasets: checked downloads, and files that are either complete or absent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Unreachable(Exception):
 
 
 class Checksum(NamedTuple):
-    """What the bytes of a file must hash to."""
+    """The expected hash of a file."""
 
     algorithm: str
     value: str
@@ -38,24 +38,24 @@ class Checksum(NamedTuple):
         return f"{self.algorithm.upper()} {self.value}"
 
     def of_file(self, path: Path) -> Checksum:
-        """The checksum that a file really has, by the same algorithm."""
+        """The actual checksum of a file, by the same algorithm."""
         with path.open("rb") as file:
             return Checksum(self.algorithm, hashlib.file_digest(file, self.algorithm).hexdigest())
 
     def check(self, content: bytes | memoryview, path: Path) -> None:
-        """Refuse content of a file that is not the expected one."""
+        """Refuse file content with another checksum."""
         self._compare(Checksum(self.algorithm, hashlib.new(self.algorithm, content).hexdigest()), path)
 
     def check_file(self, path: Path) -> None:
-        """Refuse a file whose bytes are not the expected ones."""
+        """Refuse a file with another checksum."""
         self._compare(self.of_file(path), path)
 
     def _compare(self, found: Checksum, path: Path) -> None:
         if found != self:
             raise BadFile(
                 f"{path} has {found}, but should have {self}.\n"
-                "It is damaged, incomplete or another dataset: results on it could not be compared with any others.\n"
-                "Delete it, and run again to fetch it anew."
+                "It is damaged, incomplete or a different dataset: results on it could not be compared with others.\n"
+                "Delete it and run again to fetch it."
             )
 
 
@@ -72,7 +72,7 @@ def offline() -> bool:
 
 @contextmanager
 def unfinished(path: Path) -> Iterator[Path]:
-    """A `.part` file beside `path` that takes its name when the block ends well and vanishes when it does not."""
+    """A `.part` file beside `path` that becomes `path` if the block succeeds and is removed if it does not."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
@@ -80,7 +80,7 @@ def unfinished(path: Path) -> Iterator[Path]:
     except OSError as reason:
         raise BadFile(
             f"The folder {path.parent} cannot be written: {reason}.\n"
-            f"{path.name} has nowhere to go. Pass another cache folder, or name one in {FOLDER_VARIABLE}."
+            f"{path.name} cannot be stored. Pass another cache folder, or name one in {FOLDER_VARIABLE}."
         ) from reason
     part = Path(name)
     try:
@@ -94,7 +94,7 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 
 def download(url: str, target: Path, expected: Checksum, *, timeout: float = 10.0) -> None:
-    """Fetch `url` into `target`; what does not have the expected checksum is thrown away."""
+    """Fetch `url` into `target`; a download without the expected checksum is discarded."""
     if offline():
         raise Unreachable(f"downloads are switched off by {OFFLINE_VARIABLE}")
     log.info("fetching %s", url)
@@ -104,13 +104,13 @@ def download(url: str, target: Path, expected: Checksum, *, timeout: float = 10.
                 shutil.copyfileobj(response, file, 1 << 20)
             found = expected.of_file(part)
             if found != expected:
-                raise Unreachable(f"what came has {found}, not {expected}")
+                raise Unreachable(f"the download has {found}, not {expected}")
     except (OSError, http.client.HTTPException) as reason:
         raise Unreachable(str(reason) or type(reason).__name__) from reason
 
 
 def obtain(name: str, folder: Path, sources: Mapping[str, Callable[[], None]], remedy: str) -> None:
-    """Use the first source that works; if none does, say what was tried and what to put where."""
+    """Use the first source that works; if none does, say what was tried and which file to put where."""
     tried = []
     for title, fetch in sources.items():
         try:
@@ -122,7 +122,7 @@ def obtain(name: str, folder: Path, sources: Mapping[str, Callable[[], None]], r
             (
                 f"The dataset {name!r} is not in {folder} and could not be fetched. Tried:",
                 *tried,
-                "Nothing can be trained or audited on it until its files are there.",
+                "Nothing can be trained or audited on it without its files.",
                 remedy,
             )
         )

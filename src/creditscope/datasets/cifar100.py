@@ -17,7 +17,7 @@ ARCHIVE = Archive(
     folder="cifar-100-binary",
     members=("train.bin", "test.bin"),
 )
-# Only the archive has a published checksum.  Its members get theirs when they are unpacked: later damage shows.
+# Only the archive has a published checksum; its members get theirs when unpacked, so that later damage is noticed.
 SUMS = "SHA256SUMS"
 
 
@@ -61,7 +61,7 @@ def _obtain(home: Path) -> None:
 
 
 def _write_sums(binaries: Path) -> None:
-    """Note the checksum of every file, in the form that the program sha256sum reads."""
+    """Write the checksum of every file in the format of sha256sum."""
     sums = {name: Checksum("sha256", "").of_file(binaries / name).value for name in ARCHIVE.members}
     with unfinished(binaries / SUMS) as part:
         part.write_text("".join(f"{value}  {name}\n" for name, value in sums.items()), encoding="utf-8")

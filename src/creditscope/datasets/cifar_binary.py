@@ -1,4 +1,4 @@
-"""How are the official binary files of CIFAR-10 and CIFAR-100 unpacked and read?
+"""The official binary files of CIFAR-10 and CIFAR-100: unpacking and reading.
 
 A record is one or two label bytes, of which the last is the class, and then 3 x 32 x 32 pixel bytes.
 """
@@ -24,7 +24,7 @@ PIXELS = 3 * 32 * 32
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An official archive: where it is, what its bytes hash to, and which of its members hold the images."""
+    """An official archive: its address, its checksum, and the members that hold the images."""
 
     name: str
     url: str
@@ -34,22 +34,22 @@ class Archive:
 
 
 def unpack(archive: Archive, home: Path) -> None:
-    """Unpack the archive that somebody put into the cache folder."""
+    """Unpack the archive that lies in the cache folder."""
     packed = home / archive.name
     if not packed.exists():
-        raise Unreachable("not there")
+        raise Unreachable("no such file")
     archive.checksum.check_file(packed)
     with tarfile.open(packed) as tar:
         for member in archive.members:
             source = tar.extractfile(f"{archive.folder}/{member}")
             if source is None:
-                raise BadFile(f"{packed} holds no file {archive.folder}/{member}. Delete it, and run again.")
+                raise BadFile(f"{packed} holds no file {archive.folder}/{member}. Delete it and run again.")
             with unfinished(home / archive.folder / member) as part, part.open("wb") as target:
                 shutil.copyfileobj(source, target, 1 << 20)
 
 
 def fetch_and_unpack(archive: Archive, home: Path) -> None:
-    """Download the archive, unpack it, and keep only what was in it."""
+    """Download the archive, unpack it, and remove it."""
     download(archive.url, home / archive.name, archive.checksum)
     unpack(archive, home)
     (home / archive.name).unlink()

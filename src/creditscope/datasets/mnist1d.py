@@ -1,4 +1,4 @@
-"""MNIST-1D: ten one-dimensional digits, tiny, and hard for a linear model.  It is inside the package."""
+"""MNIST-1D: one-dimensional digits in ten classes, tiny and hard for a linear model; part of the package."""
 
 from __future__ import annotations
 

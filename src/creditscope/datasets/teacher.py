@@ -58,10 +58,10 @@ def _logits(states: Tensor, weights: list[Tensor], alpha: float) -> Tensor:
 
 
 def _check(samples: tuple[int, int], inputs: int, classes: int, widths: tuple[int, ...]) -> None:
-    """Refuse counts of which no dataset can be made."""
+    """Refuse counts that cannot make a dataset."""
     if len(samples) != 2 or min(*samples, inputs, *widths) < 1 or classes < 2:
         raise InvalidInput(
-            f"A teacher with samples={samples}, inputs={inputs}, classes={classes}, widths={widths} was asked for.\n"
+            f"A teacher task cannot have {samples=}, {inputs=}, {classes=}, {widths=}.\n"
             "There would be nothing to learn or nothing to test on. "
             "Give two numbers of samples, all counts at least 1, and at least 2 classes."
         )

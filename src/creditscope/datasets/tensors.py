@@ -1,4 +1,4 @@
-"""What is a dataset?  Tensors in memory, the numbers that standardise them, and a checksum."""
+"""Dataset: tensors in memory, the numbers that standardise them, and a checksum."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Dataset:
             _check_labels(f"The {part} part of {self.name!r}", batch, self.classes)
         if self.augmented and self.train.inputs.dim() != 4:
             raise InvalidInput(
-                f"{self.name!r} asks for crops or mirror images, but its inputs have shape {tuple(self.shape)}.\n"
+                f"{self.name!r} declares crops or mirror images, but its inputs have shape {tuple(self.shape)}.\n"
                 "Only images (channels, height, width) have an edge to crop. Leave `crop` at 0 and `flip` at False."
             )
 
@@ -99,7 +99,9 @@ class Dataset:
 
     def _batches(self, whole: Batch, size: int) -> Iterator[Batch]:
         if size < 1:
-            raise InvalidInput(f"A batch of {size} samples was asked for. It would hold nothing. Ask for 1 or more.")
+            raise InvalidInput(
+                f"The batch size must be at least 1, got {size}.\nA smaller batch would hold nothing. Choose 1 or more."
+            )
         pieces = zip(torch.split(whole.inputs, size), torch.split(whole.labels, size), strict=True)
         return (Batch(self.prepare(inputs), labels) for inputs, labels in pieces)
 
@@ -113,7 +115,7 @@ def _check_labels(part: str, batch: Batch, classes: int) -> None:
     if len(batch.inputs) != len(batch.labels) or len(batch.labels) == 0:
         raise InvalidInput(
             f"{part} has {len(batch.inputs)} inputs and {len(batch.labels)} labels.\n"
-            "Samples would be paired with wrong labels, or there are none. Give one label per input."
+            "Samples would be paired with the wrong labels, or there are none. Give one label per input."
         )
     if batch.labels.dtype != torch.int64:
         raise InvalidInput(

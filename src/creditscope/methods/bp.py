@@ -80,7 +80,7 @@ class Backprop(EndToEnd):
     uses_weights_above = True
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
-        """None is needed."""
+        """No feedback."""
         return Feedback()
 
     def exact_layers(self, depth: int) -> frozenset[int]:

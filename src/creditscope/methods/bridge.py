@@ -1,4 +1,4 @@
-"""What do rules with a learned credit network share?  The auxiliary networks, and the order of a step."""
+"""The common part of the two bridge rules: auxiliary networks, and the order of a step."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BridgeNetwork(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What the auxiliary network is taught on one batch: its loss, with a graph, and the bridge residual."""
+    """The loss of the auxiliary network on one batch, with its graph, and the bridge residual."""
 
     loss: Tensor
     residual: Tensor
@@ -84,7 +84,7 @@ class BridgeRule(LocalRule):
         """Called after every auxiliary update."""
 
     def spoken(self, credit: Credit, seen: LocalPass, moment: Moment) -> Credit:
-        """What the network hears of its credit at this moment: all of it."""
+        """The part of the credit that the network learns from at this moment: all of it."""
         return credit
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
@@ -95,8 +95,8 @@ class BridgeRule(LocalRule):
             raise InvalidInput(
                 f"The states of {type(network).__name__} have the shapes {', '.join(map(str, sorted(shapes)))}, but "
                 f"{type(self).__name__} needs flat states of one width.\n"
-                "One auxiliary network serves every layer, and could not take these. Use 'resmlp' or 'student_net', "
-                "or another method."
+                "One auxiliary network serves every layer and cannot take these. "
+                f"Use {' or '.join(map(repr, self.networks or ()))}, or another method."
             )
         networks = self.auxiliary(states[0].shape[1], logits.shape[1], generator)
         learning = [parameter for parameter in networks.parameters() if parameter.requires_grad]

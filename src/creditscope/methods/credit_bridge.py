@@ -37,9 +37,9 @@ class CreditBridge(BridgeRule):
         target_l = -τ log((1/K) Σ_k exp(-V̄(h_{l+1} + σξ_k, (l+1)/L, e)/τ)),   ξ ~ N(0, I), K = 8, σ = τ = 0.1
         loss = mean(V(h_l) - target_l)² + mean‖∇V(h_L) - g_L‖² / mean‖g_L‖²
 
-    V̄ is a running average of V (0.995). One layer l < L is drawn per sample and step. V is never told the loss itself:
-    e determines it, so that V would learn to ignore h. For the first fifth of the steps only V and the read-out learn.
-    The bridge residual is the median of |V(h_l) - target_l|. scale_free: V sees h/rms(h).
+    V̄ is a running average of V (0.995). One layer l < L is drawn per sample and step. V is never taught the loss
+    itself: e determines it, so that V would learn to ignore h. For the first fifth of the steps only V and the read-out
+    learn. The bridge residual is the median of |V(h_l) - target_l|. scale_free: V sees h/rms(h).
 
     Hao, Wan and Zhai (2026).
     """
@@ -82,7 +82,7 @@ def value_slope(feedback: Feedback, states: Tensor, error: Tensor) -> Tensor:
 def value_lesson(
     feedback: Feedback, states: Tensor, error: Tensor, deepest: Tensor, generator: torch.Generator
 ) -> Lesson:
-    """What V is taught: states (L+1, N, d), what it sees besides (N, classes), g_L (N, d).
+    """The loss of V: states (L+1, N, d), what it sees besides (N, classes), g_L (N, d).
 
     A network without blocks has no layer below the last: the gradient there is all that V is taught.
     """

@@ -43,8 +43,8 @@ class DirectFeedback(LocalRule):
         check_normalisation(self.normalisation)
         if self.index not in ("output", "input"):
             raise InvalidInput(
-                f"index = {self.index!r} is neither 'output' nor 'input'.\n"
-                "It decides which credit a block hears, and so Γ at layer 1. Name one of the two."
+                f"index must be 'output' or 'input', got {self.index!r}.\n"
+                "It decides which credit a block hears, and so Γ at layer 1. Choose one of the two."
             )
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
@@ -66,7 +66,7 @@ class DirectFeedback(LocalRule):
     def redrawn(
         self, network: StagedNetwork, feedback: Feedback, example: Batch, generator: torch.Generator
     ) -> Feedback:
-        """The shapes are those of the feedback that there is."""
+        """Matrices of the same shapes."""
         return drawn_again(feedback, generator)
 
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:

@@ -58,23 +58,22 @@ class EquilibriumPropagation(LocalRule):
         for name in ("kappa", "step_size"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InvalidInput(
-                    f"{name} = {getattr(self, name)!r} is not a positive number.\n"
+                    f"{name} must be a positive number, got {getattr(self, name)!r}.\n"
                     "The states would not settle under E + βℓ, and credit would be noise. "
                     f"The default is {getattr(type(self), name)}."
                 )
         if not 0 <= self.beta < float("inf"):
             raise InvalidInput(
-                f"beta = {self.beta!r} is not a number from 0 on.\n"
-                "The sign of the nudge belongs to the rule. Give a small β, or 0 for β_i = κ‖h_L‖/‖g_L‖."
+                f"beta must be a finite number of at least 0, got {self.beta!r}.\n"
+                "The rule itself chooses the sign of the nudge. Give a small β, or 0 for β_i = κ‖h_L‖/‖g_L‖."
             )
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
-        """None is needed; refuses a relaxation that is too short to reach h_0."""
+        """No feedback; refuses a relaxation that is too short to reach h_0."""
         if self.steps < network.depth + 1:
             raise InvalidInput(
-                f"steps = {self.steps} on a network of {network.depth} blocks.\n"
-                "A nudge climbs down one state per step: the credit of h_0 would be 0. "
-                f"Give at least {network.depth + 1}."
+                f"steps must be at least {network.depth + 1} for {network.depth} blocks, got {self.steps}.\n"
+                "A nudge moves down one state per step, so the credit of h_0 would be 0. Give more steps."
             )
         return Feedback()
 
@@ -93,7 +92,7 @@ class EquilibriumPropagation(LocalRule):
     def learn(
         self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
     ) -> Credit:
-        """The credit, unless the relaxation left the numbers: then the run stops before a weight is touched."""
+        """The credit; if the relaxation is not finite, the run stops before a weight changes."""
         credit = self.credit(network, feedback, batch, scope)
         if not bool(credit.auxiliary["objective"].isfinite()):
             raise Diverged(f"the relaxation's E + βℓ was {credit.auxiliary['objective'].item()}")

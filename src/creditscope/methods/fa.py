@@ -51,7 +51,7 @@ class BlockFeedback(LocalRule):
     def redrawn(
         self, network: StagedNetwork, feedback: Feedback, example: Batch, generator: torch.Generator
     ) -> Feedback:
-        """The shapes are those of the feedback that there is."""
+        """Matrices of the same shapes."""
         return drawn_again(feedback, generator)
 
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:

@@ -36,8 +36,8 @@ class WeightFeedback(EndToEnd):
 
         y = x Wᵀ;   ∂/∂x := (∂/∂y) B,   ∂/∂W = (∂/∂y)ᵀ x;   B (the shape of W) ~ N(0, 1)/√fan_out
 
-    fan_out is the number of terms that the backward product adds up. With B = W it is backprop. The head's own weight
-    learns exactly; what lies below it hears B.
+    fan_out is the number of terms in a sum of the backward product. With B = W it is backprop. The head's own weight
+    learns exactly; the layers below it receive credit through B.
 
     Lillicrap et al. (2016).
     """
@@ -84,7 +84,7 @@ def check_names(weights: Mapping[str, Tensor], feedback: Mapping[str, Tensor], o
     if missing:
         raise ModelMismatch(
             f"Feedback and weights of {owner} do not match: {', '.join(missing)}.\n"
-            "Some weight would be trained by backprop. Draw the feedback for this network."
+            "Some weight would be trained by backprop. Draw feedback for this network."
         )
 
 
@@ -104,14 +104,14 @@ def _check_layers(network: nn.Module) -> None:
     if others:
         raise ModelMismatch(
             f"{type(network).__name__} has layers that are neither Linear nor Conv2d: {', '.join(others)}.\n"
-            "What lies below them would silently be trained by backprop. Use Linear and Conv2d, or the rule 'fa'."
+            "The layers below them would silently be trained by backprop. Use Linear and Conv2d, or the rule 'fa'."
         )
 
 
 class FeedbackMode(TorchFunctionMode):
     """Intercepts F.linear and F.conv2d, from outside the network, and raises if a feedback tensor was never used.
 
-    nn.MultiheadAttention bypasses F.linear and would silently train by backprop: that is what the check is for.
+    nn.MultiheadAttention bypasses F.linear and would silently train by backprop: the check is for such layers.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class FeedbackMode(TorchFunctionMode):
         if kind is None and unused:
             raise ModelMismatch(
                 f"The feedback of {', '.join(unused)} was never used in the forward pass of {self._owner}.\n"
-                "These weights, and what lies below them, would silently be trained by backprop. Use layers that call "
+                "These weights, and the layers below them, would silently be trained by backprop. Use layers that call "
                 "F.linear or F.conv2d (nn.MultiheadAttention does not)."
             )
 

@@ -1,4 +1,4 @@
-"""How does credit become an update?  Every stage is differentiated alone, with credit as its cotangent."""
+"""Local rules: every stage is differentiated alone, with credit as its cotangent."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def check_normalisation(how: str) -> None:
     """Refuse a normalisation that does not exist."""
     if how not in get_args(Normalisation):
         raise InvalidInput(
-            f"normalisation = {how!r} is none of sample, batch, none.\n"
-            "It decides whether the stream explodes, so it is never guessed. Name one of the three."
+            f"normalisation must be 'sample', 'batch' or 'none', got {how!r}.\n"
+            "It decides whether the stream explodes, so no other value is guessed at. Choose one of the three."
         )
 
 

@@ -1,4 +1,4 @@
-"""How do nudged states settle?  Gradient steps on E + βℓ over all states at once, with a guard for every sample.
+"""Relaxation of nudged states: gradient steps on E + βℓ over all states at once, with a guard for each sample.
 
 E = ½ Σ_l ‖ε_l‖²,   ε_0 = h_0 - embed(x),   ε_{l+1} = h_{l+1} - F_l(h_l),   F_l(h) = merge(l, h, f_l(h))
 """
@@ -31,7 +31,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where the states stand: h_l, ε_l, ∂(E + βℓ)/∂h_l; per sample E + βℓ and how much of it rounding may hide."""
+    """A point of the relaxation: h_l, ε_l, ∂(E + βℓ)/∂h_l; per sample E + βℓ and how much of it rounding may hide."""
 
     states: list[Tensor]
     errors: list[Tensor]
@@ -54,7 +54,7 @@ def relax(
 ) -> Settled:
     """T simultaneous gradient steps from the free states h_0..h_L; `beta` (N,) has the sign of the nudge.
 
-    Every sample goes its own way: nothing couples the samples of a batch.
+    Samples settle independently of each other.
     """
     here = _start(network, free, labels, beta)
     size = torch.full_like(beta, schedule.step_size)
@@ -114,7 +114,7 @@ def _at(network: StagedNetwork, states: list[Tensor], embedded: Tensor, labels: 
 
 
 def _slack(*terms: Tensor) -> Tensor:
-    """What rounding may add to a sum of these terms."""
+    """The largest rounding error of a sum of these terms."""
     sizes = sum((term.abs() for term in terms), torch.zeros_like(terms[0]))
     return ROUNDING * torch.finfo(sizes.dtype).eps * sizes
 
@@ -141,7 +141,7 @@ def _along(per_sample: Tensor, state: Tensor) -> Tensor:
 
 @contextmanager
 def recorded_statistics(network: nn.Module) -> Iterator[Statistics]:
-    """Write down the batch statistics that every BatchNorm in training mode uses inside this block."""
+    """Record the batch statistics that every BatchNorm in training mode uses inside this block."""
     found: Statistics = {}
 
     def record(layer: _BatchNorm, inputs: tuple[Tensor, ...]) -> None:
@@ -160,7 +160,7 @@ def recorded_statistics(network: nn.Module) -> Iterator[Statistics]:
 
 @contextmanager
 def held_statistics(statistics: Statistics) -> Iterator[None]:
-    """Let every BatchNorm use the statistics given, as constants; its own come back at the end."""
+    """Let every BatchNorm use the statistics given, as constants; its own are restored at the end."""
     own = {layer: (layer.running_mean, layer.running_var) for layer in statistics}
     try:
         for layer, (centre, spread) in statistics.items():

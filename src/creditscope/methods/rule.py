@@ -1,4 +1,4 @@
-"""What is a credit rule?  Feedback drawn once, and credit per batch."""
+"""Credit rules: feedback drawn once, credit per batch, and a rule bound to the network that it trained."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from creditscope.records.run import MethodFacts
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What a rule carries besides the network: fixed random tensors, and networks that learn alongside.
+    """The state of a rule besides the network: fixed random tensors, and auxiliary networks that learn.
 
     tensors   fixed, drawn once, saved in the checkpoint
     networks  auxiliary modules with weights of their own, saved too; `optimiser` steps them
@@ -38,7 +38,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What learns, and what the blocks' local losses hold besides the credit; set by wrappers.
+    """Which blocks learn, and the penalty in their local losses; set by wrappers.
 
     trained  indices of the blocks that learn, None for all; embedding and read-out always learn
     penalty  λ of the term λ‖f_l(h_l)‖², mean over the batch, in every trained block's local loss
@@ -63,7 +63,7 @@ EVERYTHING = Scope()
 def example_states(network: StagedNetwork, example: Batch) -> tuple[list[Tensor], Tensor]:
     """h_0..h_L and the logits of an example, for their shapes.
 
-    In evaluation mode, so that the example does not enter BatchNorm's statistics; the modes come back as they were.
+    In evaluation mode, so that the example does not enter BatchNorm's statistics; the modes are restored.
     """
     modes = [(module, module.training) for module in network.modules()]
     network.eval()
@@ -85,7 +85,7 @@ class Moment:
 
 
 class Diverged(Exception):
-    """Raised by `learn` when there is no credit to be had; the run stops before a weight is touched, and says why."""
+    """Raised by `learn` when there is no credit; the run stops before a weight changes and records the reason."""
 
 
 class CreditRule(ABC):
@@ -100,7 +100,7 @@ class CreditRule(ABC):
 
     @abstractmethod
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
-        """Draw what is fixed for the whole run; `example` shows the shapes."""
+        """Draw the fixed feedback of a run; `example` gives the shapes."""
 
     @abstractmethod
     def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
@@ -113,21 +113,21 @@ class CreditRule(ABC):
         return self.credit(network, feedback, batch, scope)
 
     def prepare(self, network: StagedNetwork, example: Batch) -> StagedNetwork:
-        """The network that this rule trains; wrappers may take blocks away."""
+        """The network that this rule trains; wrappers may remove blocks."""
         return network
 
     def scope(self, network: StagedNetwork) -> Scope:
-        """What learns under this rule."""
+        """The scope of this rule: all blocks, without a penalty."""
         return EVERYTHING
 
     def objection(self, auxiliary: Mapping[str, float]) -> str | None:
-        """A sentence that stops the run as diverged, from an epoch's mean auxiliary losses; None to go on."""
+        """Why the run must stop as diverged, judged by an epoch's mean auxiliary losses; None to continue."""
         return None
 
     def redrawn(
         self, network: StagedNetwork, feedback: Feedback, example: Batch, generator: torch.Generator
     ) -> Feedback:
-        """What `feedback` draws next from the generator; overridden where its shapes are known without a look."""
+        """Fresh feedback from the generator; overridden where its shapes are known without a forward pass."""
         return self.feedback(network, example, generator)
 
     def signals_under(
@@ -139,7 +139,7 @@ class CreditRule(ABC):
     def residual(
         self, network: StagedNetwork, feedback: Feedback, batch: Batch, generator: torch.Generator
     ) -> Tensor | None:
-        """How far an auxiliary network is from what it stands for, one number for the batch; None without one."""
+        """The error of an auxiliary network on the batch, one number; None if the rule has none."""
         return None
 
     def exact_layers(self, depth: int) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Variants of any method: penalised, with frozen blocks, without blocks, or with the last blocks alone."""
+"""Variants of any method: with a penalty, with frozen blocks, without blocks, or with only the last blocks learning."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Wrapper(CreditRule):
         return self.within(network, self.inner.scope(network))
 
     def objection(self, auxiliary: Mapping[str, float]) -> str | None:
-        """Passed on."""
+        """The inner rule's."""
         return self.inner.objection(auxiliary)
 
     @property
@@ -68,8 +68,8 @@ class Penalty(Wrapper):
     def __post_init__(self) -> None:
         if not 0 <= self.strength < math.inf:
             raise InvalidInput(
-                f"penalty = {self.strength!r} is not a finite number from 0 on.\n"
-                "A negative one rewards the growth that it should bound. Common values: 1e-4 to 1e-1."
+                f"penalty must be a finite number of at least 0, got {self.strength!r}.\n"
+                "A negative penalty would reward the growth that it should bound. Common values: 1e-4 to 1e-1."
             )
 
     def within(self, network: StagedNetwork, scope: Scope) -> Scope:
@@ -96,8 +96,8 @@ class Ladder(Wrapper):
         """The last k blocks."""
         if not 0 <= self.blocks <= network.depth:
             raise InvalidInput(
-                f"The ladder has rungs 0 to {network.depth} on this network, {self.blocks} is none of them.\n"
-                "Choose how many of the last blocks learn."
+                f"The ladder has rungs 0 to {network.depth} on this network, got {self.blocks}.\n"
+                "The rung is the number of last blocks that learn. Choose one of these."
             )
         last = range(network.depth - self.blocks, network.depth)
         return replace(scope, trained=frozenset(index for index in last if scope.learns(index)))
@@ -116,7 +116,7 @@ class Shallow(Wrapper):
         except RuntimeError as error:
             network.blocks = blocks
             raise InvalidInput(
-                f"{type(network).__name__} without its blocks does not work: its read-out cannot take h_0 ({error}).\n"
+                f"{type(network).__name__} cannot run without its blocks: its read-out cannot take h_0 ({error}).\n"
                 "The shallow control exists only where every state has the same shape. Use the frozen control."
             ) from error
         return network

@@ -1,4 +1,4 @@
-"""Can a network be built from these options and this sample shape?  Every refusal says why."""
+"""Checks of a network's options and of its sample shape; every refusal says why."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def within(option: str, value: float, low: float, high: float) -> float:
         wanted = f"of at least {low}" if math.isinf(high) else f"between {low} and {high}"
         raise InvalidInput(
             f"{option} is {value!r}.\n"
-            "Outside its range the network is another one than its record says.\n"
+            "Outside this range the record would describe a different network.\n"
             f"Give a number {wanted}."
         )
     return float(value)
@@ -42,15 +42,15 @@ def image_shape(name: str, inputs: int | tuple[int, ...]) -> tuple[int, int, int
     if len(shape) != 3:
         raise InvalidInput(
             f"The samples have shape {shape}, but {name!r} reads images (channels, height, width).\n"
-            "Read as an image, neighbours that are none would be mixed.\n"
-            "Give the shape of one image, say (3, 32, 32), or take 'resmlp', which flattens its samples."
+            "Read as images, features that are not neighbours would be mixed.\n"
+            "Give the shape of one image, such as (3, 32, 32), or use 'resmlp', which flattens its samples."
         )
     features(shape)
     return shape[0], shape[1], shape[2]
 
 
 def image_at_least(side: int, shape: tuple[int, int, int], why: str) -> None:
-    """Refuse images that shrink to nothing inside the network."""
+    """Refuse images that would shrink to zero pixels inside the network."""
     if min(shape[1:]) < side:
         raise InvalidInput(
             f"The images are {shape[1]} x {shape[2]} pixels. {why}\n"

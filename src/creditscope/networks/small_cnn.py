@@ -98,6 +98,6 @@ def _stages_kept(depth: int) -> None:
     if whole("depth", depth, 0) > 3:
         raise InvalidInput(
             f"depth is {depth}, but 'small_cnn' has three stages after its embedding.\n"
-            "There is no fourth one, so the record would name a network that was never run.\n"
-            "Give 0, 1, 2 or 3, or take 'small_resnet', which can be as deep as you like."
+            "There is no fourth stage, so the record would name a network that does not exist.\n"
+            "Give 0, 1, 2 or 3, or use 'small_resnet', which can have any depth."
         )

@@ -1,4 +1,4 @@
-"""What every network of ours can do: be run stage by stage, each stage alone."""
+"""The common form of our networks: embedding, stages and read-out, each of which can be run alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The student of the synthetic teacher-student task: no normalisation, and a dial from linear to saturating."""
+"""The student of the synthetic teacher-student task: no normalisation, activation from linear to saturating."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StudentNet(StagedNetwork):
     inputs     features of one flattened sample, or its shape
     d, depth   width of the stream and number of blocks L; studied at L = 2, 4, 8, 12
     alpha      α of the activation, from 0 (a linear network) to 1 (tanh); studied at 0, 0.25, 0.5, 1
-    residual   True (our choice, as the stream is what is audited): h_{l+1} = h_l + f_l; False: h_{l+1} = f_l
+    residual   True (our choice, since the stream is audited): h_{l+1} = h_l + f_l; False: h_{l+1} = f_l
     """
 
     def __init__(

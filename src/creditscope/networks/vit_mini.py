@@ -14,8 +14,7 @@ from creditscope.networks.staged import StagedNetwork, initialise
 class Attention(nn.Module):
     """Self-attention from two plain Linear layers: proj(softmax(q kᵀ/√(d/heads)) v), with (q, k, v) = qkv(h).
 
-    Written out because nn.MultiheadAttention keeps its weights out of F.linear's sight, where feedback could not
-    reach them.
+    Written out because nn.MultiheadAttention does not call F.linear, so that feedback could not reach its weights.
     """
 
     def __init__(self, d: int, heads: int) -> None:

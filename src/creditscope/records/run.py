@@ -1,4 +1,4 @@
-"""What a training run leaves behind besides its weights: its spec, its history, its report."""
+"""The record of a training run: spec, resolved options, facts of its rule, history and report."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class NetworkFacts(Record):
 
 
 class RunRecord(Document):
-    """What a training run leaves behind besides its weights.
+    """The record of a training run, everything but its weights.
 
     spec      the run as it was declared
     resolved  every option of the run by its flat name ("method.index"), defaults included
@@ -95,7 +95,7 @@ class RunRecord(Document):
 
 
 def after_divergence(verdict: Verdict, diverged: Divergence | None) -> Verdict:
-    """A run that stopped early is not the network of its spec: it never passes, and the reader is told."""
+    """The verdict of a run that stopped early: it never passes, and a warning says why."""
     if diverged is None:
         return verdict
     said = f"The run diverged in epoch {diverged.epoch + 1}: {diverged.why}"

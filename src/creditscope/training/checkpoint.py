@@ -22,7 +22,7 @@ from creditscope.training.weights import PARTS, load_weights
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A trained network with the feedback that trained it, and what was written down on the way.
+    """A trained network with its rule, the feedback that trained it, and the record of its run.
 
     missing  names of feedback and auxiliary tensors that the file it came from does not hold
     """

@@ -1,4 +1,4 @@
-"""fit: train a network by any rule under one recipe, bit for bit repeatable and resumable."""
+"""fit: train a network with any rule under one recipe, repeatable and resumable bit for bit."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class _Run:
             yield self.data.training_batch(order[start : start + size], self.generator)
 
     def _divergence(self, epoch: int, losses: list[Tensor], auxiliary: dict[str, float]) -> Divergence | None:
-        """Why the run ends here: a loss that was not finite, what the rule says, or weights that are not finite."""
+        """Why the run stops here: a loss or weights that are not finite, or an objection of the rule."""
         for step, finite in enumerate(torch.stack(losses).isfinite().tolist() if losses else []):
             if not finite:
                 return Divergence(epoch=epoch, step=step, why=f"the training loss was {losses[step].item()}")
@@ -167,12 +167,12 @@ class _Run:
         return None
 
     def state(self, identity: str) -> Snapshot:
-        """Everything that decides how the run goes on."""
+        """The whole state of the run."""
         tensors = gathered(self.network, self.feedback, self.optimiser, self.generator)
         return Snapshot(identity, tensors, tuple(self.history))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot."""
+        """Resume from a snapshot."""
         self.history = list(snapshot.history)
         self.feedback = snapshot.restore(self.network, self.feedback, self.optimiser, self.generator)
 
@@ -221,7 +221,7 @@ def _own(snapshot: Snapshot, identity: str, path: Path) -> Snapshot:
     if snapshot.run != identity:
         raise BadFile(
             f"{path} is the snapshot of another run: network, rule, data, recipe or seed differ.\n"
-            "Going on from it would mix two runs in one record. Remove it, or name another file."
+            "Resuming from it would mix two runs in one record. Remove it, or name another file."
         )
     return snapshot
 
@@ -230,7 +230,7 @@ def _begin(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Reci
     """Draw the feedback and set up the optimiser."""
     if len(data.train.labels) < recipe.batch_size:
         raise InvalidInput(
-            f"A batch of {recipe.batch_size} does not fit into the {len(data.train.labels)} training samples of "
+            f"A batch size of {recipe.batch_size} exceeds the {len(data.train.labels)} training samples of "
             f"{data.name}.\nNo step would be taken. Choose a smaller batch size."
         )
     generator = run_generator(seed)

@@ -26,7 +26,7 @@ EVALUATION_BATCH = 1000
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What the epoch itself has to say: its number, the mean loss of its steps, the means of auxiliary losses."""
+    """A finished epoch: its number, the mean loss of its steps, the means of auxiliary losses."""
 
     epoch: int
     loss: float
@@ -67,7 +67,7 @@ def probe_batches(trained: int) -> int:
 
 @torch.no_grad()
 def accuracy(network: StagedNetwork, data: Dataset) -> float:
-    """Share of the whole test set that is right."""
+    """Share of the test set that is classified correctly."""
     batches = data.test_batches(EVALUATION_BATCH)
     right = [(network(batch.inputs).argmax(1) == batch.labels).sum() for batch in batches]
     return int(torch.stack(right).sum()) / len(data.test.labels)

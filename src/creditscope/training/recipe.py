@@ -1,4 +1,4 @@
-"""The recipe: how long, how fast and on what a network is trained, and the one generator of a run."""
+"""The recipe of a training run, and the one generator of a run."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ class Recipe:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InvalidInput(
-                    f"{name} = {value!r} says nothing about how long to train.\nChoose a whole number from {least} on."
+                    f"{name} must be a whole number of at least {least}, got {value!r}.\n"
+                    "No run could be trained with it. Correct the recipe."
                 )
         if not 0 < self.learning_rate < math.inf or not 0 <= self.weight_decay < math.inf:
             raise InvalidInput(
-                f"learning_rate = {self.learning_rate:g} with weight_decay = {self.weight_decay:g} does not descend.\n"
-                "Choose a positive learning rate and a weight decay from 0 on, both finite."
+                f"learning_rate must be > 0 and weight_decay ≥ 0, both finite, got {self.learning_rate:g} and "
+                f"{self.weight_decay:g}.\nThe weights would not descend. Correct the recipe."
             )
 
     def rate(self, epoch: int) -> float:

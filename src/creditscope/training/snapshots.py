@@ -1,4 +1,4 @@
-"""Mid-run state in one file: everything that decides how a run goes on, so that it ends with the same bits."""
+"""Snapshots: the whole state of an unfinished run in one file, so that a resumed run ends with the same bits."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def read_snapshot(path: Path) -> Snapshot:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             return Snapshot(header["run"], tensors, tuple(rows))
     except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError, ValidationError) as error:
-        raise BadFile(f"{path} is not a snapshot of a run: {error}.\nRemove it to start the run anew.") from error
+        raise BadFile(f"{path} is not a snapshot of a run: {error}.\nRemove it to start the run again.") from error
 
 
 def _flat(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:

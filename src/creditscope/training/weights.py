@@ -1,4 +1,4 @@
-"""How do weights come from a file into a network, without running code and without a silent gap?"""
+"""Weights from a file into a network, without running code and without silent gaps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WeightsMismatch(CreditscopeError):
 
 
 def read_weights(path: Path | str) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, or of a torch file that holds nothing but tensors; what it is shows inside."""
+    """The tensors of a safetensors file, or of a torch file of tensors; the format is detected from the content."""
     path = Path(path)
     start = _first_bytes(path)
     if start[8:9] == b"{":
@@ -47,7 +47,8 @@ def read_safetensors(path: Path | str) -> dict[str, Tensor]:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
         raise BadFile(
-            f"{path} is not a whole safetensors file: {error}.\nIts tensors cannot be trusted. Copy or write it again."
+            f"{path} is not a complete safetensors file: {error}.\n"
+            "Its tensors cannot be trusted. Copy or write it again."
         ) from error
 
 
@@ -69,7 +70,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -
             f"The weights of {source} do not fit {type(model).__name__}.\n"
             + "".join(_listed(title, names) for title, names in problems.items() if names)
             + "Part of the network would keep its random weights, and the audit would be of another network.\n"
-            "Give the network and the options that it was trained with."
+            "Give the network and the options with which it was trained."
         )
     model.load_state_dict(dict(given))
 
@@ -96,7 +97,7 @@ def _read_torch(path: Path) -> Any:
     except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
         first = str(error).strip().partition("\n")[0]
         raise BadFile(
-            f"{path} is not a whole torch file: {first}\nIts tensors cannot be trusted. Copy or write it again."
+            f"{path} is not a complete torch file: {first}\nIts tensors cannot be trusted. Copy or write it again."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What do the words of a command line stand for?  Every refusal says what was expected."""
+"""Values of the command line; every refusal says what was expected."""
 
 from __future__ import annotations
 
@@ -36,36 +36,36 @@ def scalar(text: str) -> Scalar:
 
 def pairs(given: Sequence[str] | None, option: str, example: str) -> dict[str, Option]:
     """name=value, as often as it was given; the same name twice is an error."""
-    found: dict[str, Option] = {}
+    values: dict[str, Option] = {}
     for text in given or ():
         name, separator, right = text.partition("=")
         if not separator or not name or not right:
             raise InvalidInput(
                 f"{option} {text} is not of the form name=value.\nWrite, for example, {option} {example}."
             )
-        if name in found:
+        if name in values:
             raise InvalidInput(
-                f"{option} gives {name} twice: {found[name]} and {right}.\n"
-                "It is not clear which one is meant. Give one."
+                f"{option} gives {name} twice: {values[name]} and {right}.\n"
+                "It is not clear which one is meant. Give it once."
             )
-        found[name] = value(right)
-    return found
+        values[name] = value(right)
+    return values
 
 
 def thresholds(given: Sequence[str] | None) -> dict[str, float]:
     """Limits by code."""
-    found = {}
+    limits = {}
     for code, at in pairs(given, "--threshold", "D1=100").items():
         if not isinstance(at, int | float) or isinstance(at, bool):
-            raise InvalidInput(f"--threshold {code}={at} is no number.\nA limit must be one, for example D1=100.")
-        found[code] = float(at)
-    return found
+            raise InvalidInput(f"--threshold {code}={at} is not a number.\nWrite a limit such as D1=100.")
+        limits[code] = float(at)
+    return limits
 
 
 def read(text: str) -> Read:
-    """A read rule: a word, or a token index. Which words there are the audit says."""
-    found = value(text)
-    return found if isinstance(found, int) else text  # type: ignore[return-value]  # checked by the audit
+    """A read rule: a word, which the audit checks, or a token index."""
+    rule = value(text)
+    return rule if isinstance(rule, int) else text  # type: ignore[return-value]  # checked by the audit
 
 
 def blocks(text: str | None) -> str | list[str] | None:
@@ -76,22 +76,22 @@ def blocks(text: str | None) -> str | list[str] | None:
 
 
 def device(name: str) -> torch.device:
-    """A device that can hold a number, or a clear refusal."""
+    """A device that can be used; any other is refused with the reason."""
     import torch
 
     try:
-        found = torch.device(name)
-        torch.zeros(1, device=found).item()
+        chosen = torch.device(name)
+        torch.zeros(1, device=chosen).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise InvalidInput(
-            f"The device {name!r} cannot be used: {reason}\nNothing was done. Take --device cpu, or one that is there."
+            f"The device {name!r} cannot be used: {reason}\nNothing was done. Choose a device of this machine."
         ) from error
-    return found
+    return chosen
 
 
 def writable(path: Path, what: str = "The report") -> Path:
-    """The path of a file that can be written, found out before any work is done; nothing is created."""
+    """The path, if a file can be written there; checked before any work is done, and nothing is created."""
     nearest = next(folder for folder in path.absolute().parents if folder.exists())
     reason = (
         "it is a folder"
