@@ -56,7 +56,7 @@ def test_help_names_every_command_and_the_exit_codes(capsys):
     assert run(["--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert all(name.partition(" ")[0] in text for name in commands.commands)
-    assert "0 pass, 1 fail, 3 inconclusive; 2 for bad input, 70 for a crash" in text
+    assert "0 pass, 1 fail, 3 inconclusive, 2 invalid input, 70 crash" in text
 
 
 def test_no_command_at_all_shows_the_help(capsys):
@@ -85,7 +85,7 @@ def test_a_crash_of_ours_exits_with_70_and_says_how_to_report_it(only, capsys):
     message = capsys.readouterr().err
     assert "Traceback" in message
     assert "ZeroDivisionError: our fault" in message
-    assert "The fault is ours, not in your input.\nPlease report it" in message
+    assert "This is a bug in creditscope, not an error in your input.\nPlease report it" in message
 
 
 def test_ctrl_c_exits_with_130_and_no_traceback(only, capsys):

@@ -1,6 +1,6 @@
-"""The command line: parse, call, print, and an exit code that can be relied on.
+"""The command line: parsing, printing, errors and exit codes.
 
-0 pass, 1 fail, 3 inconclusive; 2 for anything wrong with the input, 70 for a crash of ours, 130 for Ctrl-C.
+0 pass, 1 fail, 3 inconclusive; 2 invalid input, 70 a crash of creditscope, 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def _start(
         bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Audits networks that were trained without backprop: can accuracy and alignment be believed?
+    """Audit networks trained without backprop: check what their accuracy and alignment really show.
 
-    Exit codes: 0 pass, 1 fail, 3 inconclusive; 2 for bad input, 70 for a crash of creditscope.
+    Exit codes: 0 pass, 1 fail, 3 inconclusive, 2 invalid input, 70 crash of creditscope, 130 Ctrl-C.
     """
     from creditscope.plugins import load_installed_plugins
 
@@ -45,7 +45,7 @@ def _start(
 
 
 def application() -> typer.Typer:
-    """Every command found in the folder `commands`, under one program; "study run" is the command run of a group."""
+    """The program with every command of the folder `commands`; "study run" is the command `run` of a group `study`."""
     app = typer.Typer(
         name="creditscope",
         no_args_is_help=True,
@@ -66,7 +66,7 @@ def application() -> typer.Typer:
 
 
 def _interruptible(function: Command) -> Command:
-    """The command, with a word on Ctrl-C: typer itself would end without one."""
+    """The command with a message on Ctrl-C, which typer would not print."""
 
     @wraps(function)
     def command(*args: Any, **kwargs: Any) -> int:
@@ -79,7 +79,7 @@ def _interruptible(function: Command) -> Command:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code; only bad use of this function itself raises."""
+    """Run one command line and return its exit code."""
     try:
         code = get_command(application()).main(
             args=None if arguments is None else list(arguments), prog_name="creditscope", standalone_mode=False
@@ -93,10 +93,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except USAGE_ERROR as error:
         error.show(sys.stderr)  # type: ignore[attr-defined]  # of click, not of Exception
         return BAD_INPUT
-    except Exception:  # noqa: BLE001  whatever it is, it ends in a report and an exit code
+    except Exception:  # noqa: BLE001  any other error is a fault of creditscope
         traceback.print_exc()
         _complain(
-            f"\ncreditscope {__version__} crashed. The fault is ours, not in your input.\n"
+            f"\ncreditscope {__version__} crashed. This is a bug in creditscope, not an error in your input.\n"
             "Please report it: the command, the text above, and the output of `creditscope --version`."
         )
         return CRASH
@@ -105,7 +105,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def main() -> None:
     """The entry point of the program `creditscope`."""
     for stream in (sys.stdout, sys.stderr):
-        _never_fail_on_a_sign(stream)
+        _replace_unprintable(stream)
     sys.exit(run())
 
 
@@ -118,8 +118,8 @@ def _complain(message: str) -> None:
     sys.stderr.write(message + "\n")
 
 
-def _never_fail_on_a_sign(stream: TextIO) -> None:
-    """Where a terminal has no ‖ or Γ, show a question mark instead of crashing."""
+def _replace_unprintable(stream: TextIO) -> None:
+    """Print a question mark where a terminal cannot print ‖ or Γ."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")

@@ -57,3 +57,14 @@ def test_status_of_a_study_that_was_expanded_before_imports_neither_torch_nor_sc
     answer = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert answer.stdout.splitlines()[-1] == "0 []"
     assert "12 runs: 0 done, 0 running, 0 failed, 12 missing" in answer.stdout
+
+
+def test_the_report_of_a_study_that_was_expanded_before_imports_no_torch(tmp_path):
+    study, store = write_study(tmp_path), Store(tmp_path / "store")
+    store.prepare()
+    for key, spec in plan(Study.read(study), store=store.folder).items():
+        store.commit(key, b"", record(spec))
+    command = [sys.executable, "-c", PROBE, "study", "report", str(study), "--store", str(store.folder)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert answer.stdout.splitlines()[-1] in ("0 []", "0 ['scipy']")
+    assert "bp, frozen" in answer.stdout

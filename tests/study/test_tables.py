@@ -1,4 +1,4 @@
-"""Runs meet their frozen twins by seed; each seed has a verdict, and the seeds together have one that fails closed."""
+"""Runs are paired with their frozen controls by seed; each seed has a verdict, and all seeds together have one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from creditscope.diagnostics import diagnostics
 from creditscope.diagnostics.seeds import over_seeds
 from creditscope.protocols import judge, protocol_named
 from creditscope.records.report import Provenance, Report, Subject
+from creditscope.runs.audit import audit_checkpoint
+from creditscope.runs.run import load_data, train
+from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 from creditscope.study.display.table import table_page
 from creditscope.study.plan import plan
@@ -192,3 +195,17 @@ def test_a_narrow_page_breaks_no_verdict(tmp_path):
         assert words in wide
     assert wide.count(" method ") == 1
     assert narrow.count(" method ") == 3
+
+
+def test_depth_agrees_with_a_stored_report_that_was_made_with_its_control(tmp_path):
+    spec = RunSpec(method="dfa", epochs=1, network_options={"d": 16, "depth": 2})
+    trained, frozen = train(spec), train(spec.control_spec("frozen"))
+    stored = audit_checkpoint(trained, load_data(spec), [frozen.record], credit=None)
+    store = Store(tmp_path)
+    store.commit(spec.key, b"", trained.record.model_copy(update={"report": stored}))
+    store.commit(frozen.record.key, b"", frozen.record)
+    runs = {spec.key: spec, frozen.record.key: spec.control_spec("frozen")}
+    (seed,) = audit_table(runs, store)[0].seeds
+    assert seed.findings["D3"] == stored.findings["D3"]
+    assert seed.findings == stored.findings
+    assert seed.verdict == stored.verdict

@@ -1,7 +1,7 @@
-"""What can be done from the command line; one file per command.
+"""The commands of the command line, one file each.
 
-A command is a function that returns the exit code. Its file imports nothing slow at the top: `creditscope --help` reads
-every file here.
+A command is a function that returns the exit code. Its file imports nothing slow at the top, since `creditscope --help`
+imports every file here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def command(name: str) -> Callable[[C], C]:
 
 
 def say(text: str) -> None:
-    """Print to standard output; a reader that has gone away, as in `| head`, changes no exit code."""
+    """Print to standard output; a closed pipe, as in `| head`, does not change the exit code."""
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
@@ -42,12 +42,12 @@ def say(text: str) -> None:
 
 
 def width() -> int:
-    """Columns to write in: those of the terminal, 80 without one, 140 at most."""
+    """The width of the terminal in columns: 80 without a terminal, at most 140."""
     return min(get_terminal_size((80, 24)).columns, 140)
 
 
 def coloured() -> bool:
-    """Whether standard output is a terminal that wants colours (NO_COLOR is honoured)."""
+    """Whether standard output is a terminal with colours; NO_COLOR turns them off."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -65,7 +65,7 @@ Plugins = Annotated[
     typer.Option(
         "--plugin",
         metavar="MODULE",
-        help="Import MODULE first: it registers networks, methods, datasets or diagnostics of your own. Repeatable.",
+        help="Import MODULE, which registers your own networks, methods, datasets or diagnostics. Repeatable.",
         callback=load_plugins,
         is_eager=True,
         show_default=False,

@@ -1,4 +1,4 @@
-"""Against what?  Runs joined with their frozen twins by seed, judged per seed and over seeds, from records alone."""
+"""Audit tables over seeds: runs paired with their frozen controls, judged from records for each seed and over all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from creditscope.verdict import Finding, Status, Verdict
 
 
 class SeedRow(Record):
-    """One seed of a row: its run, its frozen twin, and what is said about it."""
+    """One seed of a row: its run, its frozen control, findings and verdict."""
 
     seed: int
     key: str
@@ -38,7 +38,7 @@ class SeedRow(Record):
 class AuditRow(Record):
     """One method in one setting over its seeds; verdicts are for trained runs, a control has accuracies only.
 
-    settle       seeds that would settle an undecided D3, if the spread stays
+    settle       number of seeds that would settle an undecided D3, if mean and spread stay the same
     best_frozen  points above the best frozen control of any method in the same setting: a number without a limit
     """
 
@@ -57,11 +57,11 @@ class AuditRow(Record):
 def audit_table(
     runs: Plan, store: Store, *, protocol: str = "three", limits: Mapping[str, float] | None = None
 ) -> list[AuditRow]:
-    """A row for every setting of a study, seeds together; `limits` puts other limits in the place of the own ones."""
+    """A row for each setting of a study, over its seeds; `limits` replaces limits of diagnostics by code."""
     if variants := protocol_named(protocol).variants:
         raise InvalidInput(
             f"The protocol {protocol!r} measures {', '.join(variants)} in a form that records do not hold.\n"
-            "The verdicts would rest on other numbers. Use three or four, or audit the weights."
+            "The verdicts would use other numbers. Use three or four, or audit the weights."
         )
     records = {key: store.record(key) for key in runs if store.record_path(key) is not None}
     return table_of(runs, records, protocol, dict(limits or {}))
@@ -84,7 +84,7 @@ def table_of(
 
 @dataclass(frozen=True, slots=True)
 class _Judging:
-    """What every row needs: the records, the way from a spec to its key, protocol and limits."""
+    """The records, the keys by spec, the protocol and the limits that every row is judged with."""
 
     records: dict[str, RunRecord]
     by_spec: dict[str, str]
@@ -92,7 +92,7 @@ class _Judging:
     limits: dict[str, float]
 
     def row(self, label: str, group: Mapping[str, RunSpec]) -> AuditRow:
-        """The seeds of one setting together."""
+        """The seeds of one setting in one row."""
         spec = next(iter(group.values()))
         seeds = tuple(self.seed(key, own) for key, own in group.items() if key in self.records)
         missing = tuple(own.seed for key, own in group.items() if key not in self.records)
@@ -112,11 +112,11 @@ class _Judging:
         return row if spec.control != "none" else self.judged(row, paired, images)
 
     def seed(self, key: str, spec: RunSpec) -> SeedRow:
-        """One run with its twin; of its stored findings D3 alone is measured anew."""
+        """One run with its control; D3 is computed from the two accuracies, every other finding is the stored one."""
         record = self.records[key]
-        twin = self.by_spec.get(_content(spec.control_spec("frozen")), "") if spec.control == "none" else ""
-        usable = twin in self.records and self.records[twin].diverged is None
-        control = self.records[twin].accuracy if usable else None
+        frozen = self.by_spec.get(_content(spec.control_spec("frozen")), "") if spec.control == "none" else ""
+        usable = frozen in self.records and self.records[frozen].diverged is None
+        control = self.records[frozen].accuracy if usable else None
         stored = record.report.findings if record.report is not None else {}
         findings = {code: self.rejudged(finding) for code, finding in stored.items()}
         findings["D3"] = self.depth((record.accuracy,), None if control is None else (control,), record.test_images)
@@ -124,14 +124,14 @@ class _Judging:
             seed=spec.seed,
             key=key,
             accuracy=record.accuracy,
-            control_key=twin if control is not None else "",
+            control_key=frozen if control is not None else "",
             control_accuracy=control,
             findings=_in_order(findings),
             verdict=after_divergence(judge(protocol_named(self.protocol), findings), record.diverged),
         )
 
     def judged(self, row: AuditRow, paired: Sequence[SeedRow], images: int) -> AuditRow:
-        """Over seeds: D3 by its paired interval, every other diagnostic by what it said on each seed."""
+        """The row judged over its seeds: D3 by its paired interval, all others by their findings on each seed."""
         codes = dict.fromkeys(code for seed in row.seeds for code in seed.findings)
         together = {code: over_seeds([seed.findings.get(code) for seed in row.seeds]) for code in codes}
         trained = tuple(seed.accuracy for seed in paired) or tuple(seed.accuracy for seed in row.seeds)
@@ -152,7 +152,7 @@ class _Judging:
         return from_accuracies(trained, control, images, self.limits.get("D3"))
 
     def rejudged(self, finding: Finding) -> Finding:
-        """A stored finding under another limit, if one is asked for."""
+        """A stored finding, judged by another limit if one was given."""
         at = self.limits.get(finding.code)
         if at is None or finding.measurement is None or finding.status is Status.SKIPPED or at == finding.limit.at:
             return finding

@@ -1,4 +1,4 @@
-"""What does the audit find that accuracy and Γ do not show?  Four methods with their frozen twins, side by side."""
+"""The demonstration: four methods with their frozen controls, what a paper would report, and what the audit finds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PENALTY = 1e-2
 
 
 def demonstration(data: str = "mnist1d", epochs: int = 60, seed: int = 42) -> Plan:
-    """BP, DFA, FA and penalised DFA with their frozen twins, by key; DFA's twin is also penalised DFA's."""
+    """BP, DFA, FA and penalised DFA with their frozen controls, by key; the two DFA runs share theirs."""
     shared = {"data": data, "epochs": epochs, "seed": seed}
     trained = [
         RunSpec.model_validate({**shared, "method": method, "penalty": penalty})
@@ -34,16 +34,18 @@ def demonstration_page(runs: Plan, store: Store, width: int) -> str:
 
 
 def _table(rows: Sequence[AuditRow], records: dict[str, RunRecord], width: int) -> str:
-    """A line of claims and verdict for every method, and why below it."""
+    """A line of claims and verdict for each method, with the reasons below it."""
     name = max(len(row.label) for row in rows)
     verdict = max(len(row.seeds[0].verdict.text) for row in rows)
-    lines = [f"{'method':{name}}  accuracy  Γ as reported  frozen twin  verdict", "─" * (name + 38 + verdict)]
+    lines = [f"{'method':{name}}  accuracy  Γ as reported  frozen control  verdict", "─" * (name + 41 + verdict)]
     for row in rows:
         seed = row.seeds[0]
-        twin = "-" if seed.control_accuracy is None else f"{100 * seed.control_accuracy:.1f} %"
+        control = "-" if seed.control_accuracy is None else f"{100 * seed.control_accuracy:.1f} %"
         gamma = _usual_gamma(records[row.label])
         gamma = f"({gamma})" if _gated(records[row.label]) else gamma
-        lines.append(f"{row.label:{name}}  {100 * seed.accuracy:6.1f} %  {gamma:>13}  {twin:>11}  {seed.verdict.text}")
+        lines.append(
+            f"{row.label:{name}}  {100 * seed.accuracy:6.1f} %  {gamma:>13}  {control:>14}  {seed.verdict.text}"
+        )
         lines.append(fill(", ".join(_why(seed.findings)), width, initial_indent="    ", subsequent_indent="    "))
     return "\n".join(lines)
 
@@ -53,7 +55,7 @@ def _item(sentence: str, width: int) -> str:
 
 
 def _usual_gamma(record: RunRecord) -> str:
-    """The clamped cosine, mean over samples, then over layers: what a paper would print."""
+    """The clamped cosine, mean over samples, then over layers, as papers report it."""
     report = record.report
     if report is None or "gamma_clamped_mean" not in report.measures:
         return "-"
@@ -67,14 +69,14 @@ def _gated(record: RunRecord) -> bool:
 
 
 def _why(findings: dict[str, Finding]) -> Iterator[str]:
-    """Growth, reference and margin in words, with a mark at what fires."""
+    """Growth, reference and margin, each with a mark if it fires."""
     growth, floor, depth = (findings.get(code) for code in ("D1", "D2", "D3"))
     if growth is not None and growth.value is not None:
         yield f"stream x{growth.value:.3g} in a block{_mark(growth)}"
     if floor is not None and floor.value is not None:
         yield f"reference {floor.value:.0e}{_mark(floor)}"
     if depth is not None and depth.value is not None:
-        yield f"{depth.value:+.1f} points to the twin{_mark(depth)}"
+        yield f"{depth.value:+.1f} points to the frozen control{_mark(depth)}"
 
 
 def _mark(finding: Finding) -> str:
@@ -84,7 +86,7 @@ def _mark(finding: Finding) -> str:
 
 
 def _reading(rows: Sequence[AuditRow], records: dict[str, RunRecord]) -> Iterator[str]:
-    """Sentences, each only where the numbers say so."""
+    """Sentences that hold for these records."""
     for row in rows:
         seed, verdict = row.seeds[0], row.seeds[0].verdict
         if verdict.outcome == "fail":
@@ -105,7 +107,7 @@ def _reading(rows: Sequence[AuditRow], records: dict[str, RunRecord]) -> Iterato
     if any(_gated(records[row.label]) for row in rows):
         yield "Γ in brackets is not interpretable: the gradient that it was compared with has collapsed."
     if any(row.seeds[0].verdict.outcome == "pass" for row in rows):
-        yield "PASS is no certificate that a method works. It rules out these silent failures, on one seed."
+        yield "PASS does not certify that a method works. It rules out these silent failures, on one seed."
 
 
 def _fires(row: AuditRow, *codes: str) -> bool:

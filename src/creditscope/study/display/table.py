@@ -1,4 +1,4 @@
-"""A study as text: where it stands, and its audit table over seeds."""
+"""The audit table of a study as text."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MARKS = {Status.PASS: "pass", Status.FIRES: "FIRES"}
 
 
 def drawn(table: Table, width: int) -> str:
-    """A table as plain text of at most that many columns."""
+    """A table as plain text, at most `width` columns wide."""
     text = io.StringIO()
     Console(file=text, width=width, color_system=None).print(table)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")
 
 
 def table_page(title: str, rows: Sequence[AuditRow], width: int) -> str:
-    """The audit table: trained methods with their verdicts, then the controls, then what is open."""
+    """The audit table: trained methods with their verdicts, the controls, and notes on missing seeds and open D3."""
     trained = [row for row in rows if row.spec.control == "none"]
     controls = [row for row in rows if row.spec.control != "none"]
     parts = [title, *(drawn(table, width) for table in _tables(trained, width))]
@@ -33,7 +33,7 @@ def table_page(title: str, rows: Sequence[AuditRow], width: int) -> str:
     notes = [note for row in rows for note in _notes(row)]
     footing = (
         "Accuracy in %: mean ± std (ddof 1) over seeds, 95 % t-interval. D3 in points, 95 % paired t-interval.\n"
-        "With one seed: Wilson's and Newcombe's interval over the test images; seeds may differ by more."
+        "With a single seed the intervals (Wilson, Newcombe) reflect the test images only, not seed-to-seed variation."
     )
     return "\n\n".join((*parts, "\n".join((*notes, footing))))
 
@@ -43,7 +43,7 @@ PARTS = (("accuracy", "frozen", "D3", "to best frozen"), ("D1", "D2", "verdict")
 
 
 def _tables(rows: Sequence[AuditRow], width: int) -> list[Table]:
-    """The trained methods in one table, or in three where one would not fit."""
+    """The trained methods in one table, or in three if one would not fit."""
     whole = _trained(rows, WHOLE)
     fits = Console(width=1000).measure(whole).maximum <= width
     return [whole] if fits else [_trained(rows, headings) for headings in PARTS]
@@ -75,12 +75,12 @@ def _controls(rows: Sequence[AuditRow]) -> Table:
     return table
 
 
-def _accuracy(found: Spread | None) -> str:
-    if found is None:
+def _accuracy(spread: Spread | None) -> str:
+    if spread is None:
         return "-"
-    std = "" if found.std is None else f" ± {100 * found.std:.1f}"
-    ends = "" if found.interval is None else f"\n{100 * found.interval[0]:.1f} to {100 * found.interval[1]:.1f}"
-    return f"{100 * found.mean:.1f}{std}{ends}"
+    std = "" if spread.std is None else f" ± {100 * spread.std:.1f}"
+    ends = "" if spread.interval is None else f"\n{100 * spread.interval[0]:.1f} to {100 * spread.interval[1]:.1f}"
+    return f"{100 * spread.mean:.1f}{std}{ends}"
 
 
 def _finding(finding: Finding | None) -> str:
@@ -93,12 +93,12 @@ def _finding(finding: Finding | None) -> str:
 
 
 def _notes(row: AuditRow) -> list[str]:
-    """What a reader should know besides: missing seeds, and what would settle an open question."""
+    """Missing seeds, and how many seeds would settle an open question."""
     notes = []
     if row.missing:
         notes.append(f"{row.label}: seeds not run: {', '.join(map(str, row.missing))}.")
     depth = row.findings.get("D3")
     if depth is not None and depth.status is Status.UNDECIDED and len(row.seeds) > 1:
-        wanted = f"about {row.settle} seeds would" if row.settle else "not even a thousand seeds would"
-        notes.append(f"{row.label}: D3 is undecided; {wanted} settle it, if mean and spread stay.")
+        needed = f"about {row.settle} seeds" if row.settle else "not even a thousand seeds"
+        notes.append(f"{row.label}: D3 is undecided; {needed} would settle it, if mean and spread stay the same.")
     return notes

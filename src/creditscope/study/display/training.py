@@ -1,4 +1,4 @@
-"""How far is a training run?  A live bar on a terminal, plain lines anywhere else."""
+"""The progress of one training run: a live bar on a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from creditscope.records.run import HistoryRow
 
-LINES = 10  # about as many plain lines as a run may write
+LINES = 10  # plain lines of a run, about
 
 
 class Watcher(Protocol):
-    """Told of every epoch."""
+    """Called after every epoch."""
 
     def __call__(self, row: HistoryRow) -> None:
-        """Take note of one epoch."""
+        """Show one epoch."""
         ...
 
 
 def summary(row: HistoryRow, epochs: int) -> str:
-    """One line on where a run stands: epoch, loss, accuracy and the scale of the stream."""
+    """One line: epoch, loss, accuracy and the scale of the stream."""
     return (
         f"epoch {row.epoch + 1:>{len(str(epochs))}}/{epochs}  loss {row.loss:.3f}  accuracy {row.accuracy:.3f}  "
         f"‖h_L‖ {row.hidden_norms[-1]:.3g}"
