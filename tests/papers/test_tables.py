@@ -58,6 +58,13 @@ def test_a_group_may_take_its_runs_from_one_experiment_and_its_figures_from_anot
     assert borrowed.published == MADE.published.figure("speed", "bp", "accuracy")
 
 
+def test_flags_are_borrowed_like_any_figure():
+    made = archive(MADE, run, "size")
+    group = RunGroup("a network", {"network": "resmlp"}, (), FLAGS, beside=("speed", "dfa"))
+    (row,) = group_rows(made, "size", group)
+    assert row.published == MADE.published.figure("speed", "dfa", "flags")
+
+
 def test_an_event_is_judged_by_the_lengths_of_training():
     """Ours were trained for 5 of 10 epochs: nothing is known about the others."""
     figures = {"size": {"bp": {"first_D1": figure(never=True)}}}

@@ -86,10 +86,9 @@ def reproduce(
 ) -> int:
     """Reproduce a published experiment: run what is missing, and write its table.
 
-    Every row says whether ours agrees with the published figure, in standard errors. A single name may be a paper or
-    an experiment. Ctrl-C keeps finished runs, and the same command resumes. Exit code 0 if every run is done, 1 if some
-    are missing or a table could not be written. With --tables-only nothing is run: 0 if the tables were written,
-    whatever runs are missing.
+    Every row says whether ours agrees with the published figure. A single name may be a paper or an experiment. Ctrl-C
+    keeps finished runs, and the same command resumes. Exit code 0 if every run is done, 1 if some are missing or a
+    table could not be written; with --tables-only 0 if the tables were written, whatever runs are missing.
 
     Example: `creditscope reproduce fresh_feedback`
     """

@@ -40,6 +40,10 @@ class RunGroup:
     study: str = ""
     beside: tuple[str, str] | None = None
 
+    def source(self, experiment: str) -> tuple[str, str]:
+        """Experiment and row of its published figures."""
+        return self.beside or (experiment, self.row)
+
 
 Rows = Sequence[RunGroup] | Callable[["RunArchive"], Iterable["RunGroup | ComparisonRow"]]
 

@@ -117,7 +117,7 @@ def group_rows(archive: RunArchive, experiment: str, group: RunGroup) -> list[Co
 def _quantity_row(
     archive: RunArchive, experiment: str, group: RunGroup, quantity: Quantity, runs: SelectedRuns
 ) -> ComparisonRow:
-    source, name = group.beside or (experiment, group.row)
+    source, name = group.source(experiment)
     values = tuple(quantity.read(record) for record in runs.records.values())
     figure = archive.figure(source, name, quantity.name)
     epochs = min((len(record.history) for record in runs.records.values()), default=None)
@@ -179,7 +179,7 @@ def _flag_row(archive: RunArchive, experiment: str, group: RunGroup, flags: Flag
     raised = [{letter: _raised(seed.findings.get(code)) for code, letter in flags.letters.items()} for seed in seeds]
     up = [tuple(letter for letter, is_up in one.items() if is_up) for one in raised]
     unknown = [tuple(letter for letter, is_up in one.items() if is_up is None) for one in raised]
-    figure = archive.figure(experiment, group.row, flags.name)
+    figure = archive.figure(*group.source(experiment), flags.name)
     quantity = Quantity(flags.name, flags.heading, "flags")
     row = _row(group.row, quantity, compare_flags(up, figure, unknown), figure, keys_of(seeds, epochs))
     return row.model_copy(update={"texts": tuple(" ".join(one) or "none" for one in up), "missing": missing})

@@ -36,7 +36,7 @@ def fires(seed: SeedRow, code: str) -> bool | None:
     return seed.findings[code].status.fired if code in seed.findings else None
 
 
-@claim("BP passes on every seed, and D1 and D2 fire after no epoch of our runs", "main_audit")
+@claim("BP passes on every seed, and no diagnostic fires on it after any epoch of our runs", "main_audit")
 def bp_is_silent(archive: RunArchive) -> Answer:
     """PASS on every seed; no diagnostic fires at the end, and neither D1 nor D2 after any epoch."""
     cases = []
