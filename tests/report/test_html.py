@@ -264,7 +264,7 @@ def test_controls_are_counted_apart_and_switched_off_at_first(tmp_path):
     index = write_study(tmp_path, from_runs([twin, run("dfa", 1, key="a1")]), title="A study")
     found = Elements(index.read_text(encoding="utf-8"))
     assert "✗ 1 fail" in found.text
-    assert "· 1 controls" in found.text
+    assert "· 1 control" in found.text
     boxes = [(a["data-series"], "checked" in a) for t, a in found.found if "data-series" in a]
     assert boxes == [("dfa", True), ("dfa, frozen", False)]
     assert "This run is a control" in Elements((tmp_path / "runs" / "c1.html").read_text(encoding="utf-8")).text

@@ -78,6 +78,10 @@ def _tally(views: Sequence[AuditView]) -> list[tuple[str, str, str, int]]:
     """How many runs have which outcome, with its mark and tone."""
     trained = [view for view in views if not view.is_control]
     counts: Counter[str] = Counter(view.report.verdict.outcome for view in trained if view.report is not None)
-    told = [(*OUTCOMES[outcome], outcome, counts[outcome]) for outcome in ORDER if counts[outcome]]
-    rest = (("–", "not audited", len(trained) - counts.total()), ("·", "controls", len(views) - len(trained)))
-    return told + [(mark, "grey", word, count) for mark, word, count in rest if count]
+    outcomes = [(*OUTCOMES[outcome], outcome, counts[outcome]) for outcome in ORDER if counts[outcome]]
+    controls = len(views) - len(trained)
+    rest = (
+        ("–", "not audited", len(trained) - counts.total()),
+        ("·", "control" if controls == 1 else "controls", controls),
+    )
+    return outcomes + [(mark, "grey", word, number) for mark, word, number in rest if number]

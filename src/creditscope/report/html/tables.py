@@ -154,8 +154,9 @@ def _audited(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _trained(run: RunRecord) -> Iterator[tuple[str, str]]:
+    epochs = sum(row.epoch >= 0 for row in run.history)  # the network before training has a row of its own
     yield "Run key", run.key or ABSENT
-    yield "Trained", f"{counted(len(run.history), 'epoch')} on {run.device}, {number(run.timings.get('seconds'))} s"
+    yield "Trained", f"{counted(epochs, 'epoch')} on {run.device}, {number(run.timings.get('seconds'))} s"
     if run.diverged is not None:
         yield "Diverged", f"in epoch {run.diverged.epoch + 1}: {run.diverged.why}"
     if run.data_checksum:
