@@ -70,7 +70,7 @@ def test_two_processes_on_one_store_share_the_runs_and_do_none_twice(tmp_path):
 
 
 @pytest.mark.slow
-def test_workers_end_with_a_driver_that_is_killed_and_its_claims_are_taken_over(tmp_path):
+def test_workers_end_with_a_driver_that_is_killed_and_its_locks_are_free(tmp_path):
     study, store = write_study(tmp_path, epochs=200), tmp_path / "store"
     process = creditscope(*command(study, store))
     wait_for(lambda: len(list(store.glob("*.snapshot"))) == 2)
@@ -84,7 +84,7 @@ def test_workers_end_with_a_driver_that_is_killed_and_its_claims_are_taken_over(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def test_ctrl_c_stops_within_seconds_keeps_what_is_done_and_says_how_to_go_on(tmp_path, number):
+def test_ctrl_c_stops_within_seconds_keeps_what_is_done_and_says_how_to_resume(tmp_path, number):
     study, store = write_study(tmp_path, epochs=500), tmp_path / "store"
     process = creditscope(*command(study, store, workers=1))
     wait_for(lambda: list(store.glob("*.snapshot")))
@@ -99,7 +99,7 @@ def test_ctrl_c_stops_within_seconds_keeps_what_is_done_and_says_how_to_go_on(tm
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on_from_its_snapshot(tmp_path):
+def test_an_interrupted_run_resumes_from_its_snapshot(tmp_path):
     text = '[fixed]\n"network.d" = 16\n"network.depth" = 1\nmethod = "dfa"\nepochs = 40\n'
     study, store, whole = write_study(tmp_path, text), tmp_path / "store", tmp_path / "whole"
     process = creditscope(*command(study, store))

@@ -40,7 +40,7 @@ PUBLISHED_FORM = {
 }
 
 
-def test_four_methods_share_three_frozen_twins() -> None:
+def test_four_methods_share_three_frozen_controls() -> None:
     specs = list(demonstration().values())
     assert [(spec.method, bool(spec.penalty)) for spec in specs if spec.control == "none"] == [
         ("bp", False),

@@ -132,7 +132,7 @@ def test_a_full_disk_stops_the_study_and_blames_no_run(store, reports):
     assert not list(store.folder.glob("*.lock"))
 
 
-def test_an_interrupt_leaves_no_claim_and_every_finished_run(store, reports):
+def test_an_interrupt_leaves_no_lock_and_keeps_every_finished_run(store, reports):
     engine = PretendEngine()
 
     def answer(job: Job) -> RunResult:

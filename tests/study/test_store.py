@@ -112,7 +112,7 @@ def test_a_run_without_a_report_is_known_from_the_end_of_its_record(store):
     assert not store.unaudited(KEY)
 
 
-def test_only_one_process_gets_a_claim_and_the_others_see_how_far_it_is(store):
+def test_only_one_process_gets_a_lock_and_the_others_see_its_progress(store):
     path = store.folder / f"{KEY}.lock"
     other = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
     assert other.stdout.readline() == "held\n"
@@ -128,7 +128,7 @@ def test_only_one_process_gets_a_claim_and_the_others_see_how_far_it_is(store):
     assert store.state(KEY) is RunState.MISSING
     assert list(store.litter()) == [path]
     taken = store.lock(KEY)
-    assert taken is not None  # the claim of a dead process is taken over
+    assert taken is not None  # the lock of a dead process is free
     assert store.lock(KEY) is None  # and holds within one process too
     taken.release()
     assert not path.exists()

@@ -109,7 +109,7 @@ def test_a_margin_that_straddles_the_limit_says_how_many_seeds_would_settle_it(t
     assert "about 18 seeds would settle it" in table_page("a study", [row], 160)
 
 
-def test_without_a_twin_depth_stays_open_and_without_a_report_everything_does(tmp_path):
+def test_without_a_control_depth_stays_open_and_without_a_report_everything_does(tmp_path):
     runs, store = filled(tmp_path / "a", lambda spec: None if spec.control == "frozen" else deep(spec))
     assert rows(runs, store)["bp"].verdict.text == "INCONCLUSIVE(D3)"
     runs, store = filled(tmp_path / "b", deep, lambda spec: None)
@@ -145,7 +145,7 @@ def test_the_margin_to_the_best_frozen_control_is_a_number_without_a_limit(tmp_p
     assert found["dfa"].best_frozen == pytest.approx(-10)
 
 
-def test_penalised_runs_meet_the_plain_runs_twin(tmp_path):
+def test_penalised_runs_share_the_control_of_the_plain_run(tmp_path):
     text = 'controls = ["frozen"]\n[fixed]\nepochs = 1\nmethod = "dfa"\n[grid]\npenalty = [0.0, 0.01]\nseed = [1, 2]'
     found = rows(*filled(tmp_path, deep, text=text))
     assert found["dfa + penalty 0.01"].seeds[0].control_key == found["dfa"].seeds[0].control_key != ""

@@ -38,7 +38,7 @@ def demo(
 
     runs, store = demonstration(data, epochs, seed), Store(out)
     size = counted(epochs, "epoch")
-    say(f"{data}, residual MLP, {size}, seed {seed}: four methods and their controls with frozen blocks.")
+    say(f"{data}, residual MLP, {size}, seed {seed}: four methods with frozen controls.")
     options = StudyOptions(retry=True, data_folder=data_dir, credit_of_controls=False)
     summary = execute(runs, store, LocalEngine(workers), options)
     if summary.failed:
