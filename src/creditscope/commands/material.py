@@ -68,8 +68,8 @@ def stored_batches(path: Path) -> Data:
 
     tensors = read_safetensors(path)
     if not {"inputs", "labels"} <= tensors.keys():
-        found = ", ".join(sorted(tensors)[:8]) or "nothing"
-        raise BadFile(f"{path} holds {found}.\nThere are no images with labels. {BATCHES_FORM}")
+        names = ", ".join(sorted(tensors)[:8]) or "nothing"
+        raise BadFile(f"{path} holds {names}.\nThere are no images with labels. {BATCHES_FORM}")
     inputs, labels = tensors["inputs"], tensors["labels"]
     if inputs.dim() < 2 or labels.dim() == 0 or len(inputs) != len(labels) or len(labels) == 0:
         raise InvalidInput(

@@ -102,9 +102,9 @@ def download(url: str, target: Path, expected: Checksum, *, timeout: float = 10.
         with unfinished(target) as part:
             with urllib.request.urlopen(url, timeout=timeout) as response, part.open("wb") as file:
                 shutil.copyfileobj(response, file, 1 << 20)
-            found = expected.of_file(part)
-            if found != expected:
-                raise Unreachable(f"the download has {found}, not {expected}")
+            actual = expected.of_file(part)
+            if actual != expected:
+                raise Unreachable(f"the download has {actual}, not {expected}")
     except (OSError, http.client.HTTPException) as reason:
         raise Unreachable(str(reason) or type(reason).__name__) from reason
 

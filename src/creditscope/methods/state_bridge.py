@@ -61,5 +61,5 @@ class StateBridge(BridgeRule):
             arrived = module(feedback, BRIDGE)(states, position, seen.error)
             logits = network.readout(arrived.flatten(0, 1))
             loss = F.cross_entropy(logits, seen.labels.repeat(len(states)), reduction="sum")
-            (found,) = torch.autograd.grad(loss, states)
-        return tuple(found)
+            (signals,) = torch.autograd.grad(loss, states)
+        return tuple(signals)

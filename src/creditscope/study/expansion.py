@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from creditscope.control import Control
 from creditscope.errors import CreditscopeError, InvalidInput, UnknownName
 from creditscope.options import Option, options_of
 from creditscope.records.labels import PARTS
@@ -154,7 +155,7 @@ def _rungs(study: Study, spec: RunSpec) -> list[str]:
             "controls",
             f"the network {spec.network!r} has no option depth; name the rungs: ladder-1, ladder-2, ...",
         )
-    return [f"ladder-{rung}" for rung in range(depth)]
+    return [str(rung) for rung in Control.ladder(depth)]
 
 
 def check(study: Study, specs: Sequence[RunSpec]) -> None:

@@ -73,5 +73,5 @@ def accuracy(network: StagedNetwork, data: Dataset) -> float:
     return int(torch.stack(right).sum()) / len(data.test.labels)
 
 
-def _value(found: Measurement | Missing) -> float:
-    return float("nan") if isinstance(found, Missing) else found.value
+def _value(measurement: Measurement | Missing) -> float:
+    return float("nan") if isinstance(measurement, Missing) else measurement.value

@@ -101,11 +101,13 @@ def _read_torch(path: Path) -> Any:
         ) from error
 
 
-def _state_dict(found: Any, path: Path) -> dict[str, Tensor]:
+def _state_dict(content: Any, path: Path) -> dict[str, Tensor]:
     """The tensors of a torch file: the mapping itself, or the only mapping of tensors inside it."""
-    if _is_state_dict(found):
-        return dict(found)
-    inside = {key: value for key, value in found.items() if _is_state_dict(value)} if isinstance(found, dict) else {}
+    if _is_state_dict(content):
+        return dict(content)
+    inside = (
+        {key: value for key, value in content.items() if _is_state_dict(value)} if isinstance(content, dict) else {}
+    )
     if len(inside) != 1:
         which = f"several state dicts ({', '.join(map(str, inside))})" if inside else "no state dict"
         raise BadFile(f"{path} holds {which}.\nIt is not clear which tensors are the network's. {CONVERT}")
@@ -134,8 +136,8 @@ def unwrapped(weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Mappi
 
 
 def _listed(title: str, names: list[str]) -> str:
-    shown = names[:SHOWN] + [f"and {len(names) - SHOWN} more"] * (len(names) > SHOWN)
-    return f"  {title} ({len(names)}):\n" + "".join(f"    {name}\n" for name in shown)
+    lines = names[:SHOWN] + [f"and {len(names) - SHOWN} more"] * (len(names) > SHOWN)
+    return f"  {title} ({len(names)}):\n" + "".join(f"    {name}\n" for name in lines)
 
 
 def _shape(tensor: Tensor) -> str:
