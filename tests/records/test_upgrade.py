@@ -13,6 +13,9 @@ from creditscope.provenance import Guard, GuardStatus
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
 from creditscope.records.upgrade import EVERY_LAYER
+from creditscope.runs.spec import RunSpec
+from creditscope.study.export import write_records
+from creditscope.study.store import Store
 from creditscope.verdict import Measurement, Reason, Status
 
 RECORDS = sorted((Path(__file__).parents[2] / "results" / "records").glob("*.json"))
@@ -151,3 +154,15 @@ def test_exact_layers_are_taken_from_the_notes(note: str, aggregation: str, laye
 def test_garbage_of_version_1_is_refused_in_the_usual_words(part: str, garbage: Any) -> None:
     with pytest.raises(BadFile, match="the text is not a creditscope report"):
         read(first_version(RECORDS[0], **{part: garbage}))
+
+
+def test_an_export_to_their_own_folder_does_not_rewrite_committed_records(tmp_path: Path) -> None:
+    folder = tmp_path / "records"
+    folder.mkdir()
+    (folder / RECORDS[0].name).write_bytes(RECORDS[0].read_bytes())
+    store = Store(tmp_path / "store", [folder])
+    runs = {RECORDS[0].stem: RunSpec.model_validate(store.record(RECORDS[0].stem).spec)}
+    assert write_records(runs, store, folder) == 1
+    assert (folder / RECORDS[0].name).read_bytes() == RECORDS[0].read_bytes()
+    assert write_records(runs, store, tmp_path / "elsewhere") == 1
+    assert json.loads((tmp_path / "elsewhere" / RECORDS[0].name).read_text(encoding="utf-8"))["schema_version"] == 2

@@ -43,8 +43,13 @@ def _measured(row: HistoryRow) -> dict[str, Any]:
 
 
 def write_records(runs: Plan, store: Store, folder: Path) -> int:
-    """Write every finished run's record to FOLDER/KEY.json, on one line, and return the number of records."""
-    done = [key for key in runs if store.record_path(key) is not None]
-    for key in done:
-        write_text(folder / f"{key}.json", store.record(key).model_dump_json() + "\n")
-    return len(done)
+    """Write every finished run's record to FOLDER/KEY.json, on one line, and return the number of records.
+
+    A record that was read from that very file is not written again, whatever its schema version.
+    """
+    paths = {key: path for key in runs if (path := store.record_path(key)) is not None}
+    for key, path in paths.items():
+        target = folder / f"{key}.json"
+        if not (target.exists() and target.samefile(path)):
+            write_text(target, store.record(key).model_dump_json() + "\n")
+    return len(paths)
