@@ -16,13 +16,15 @@ class Mode:
     """A failure mode: shown when all its diagnostics fire, ruled out when any of them passes.
 
     `requires` maps a code to the cause that counts ("" = any). A diagnostic that fires for another cause counts as
-    passed: a reference that is small because the network fits its data has not collapsed.
+    passed: a reference that is small because the network fits its data has not collapsed. `flag` and its `letter` are
+    the names of the mode in protocols that judge by flags.
     """
 
     name: str
     means: str
     requires: Mapping[str, str]
     flag: str = ""
+    letter: str = ""
 
     def state(self, findings: Mapping[str, Finding]) -> Literal["shown", "ruled out", "open"]:
         """What the findings say about this mode."""
@@ -56,12 +58,14 @@ class AuditProtocol:
         return _codes(self.modes)
 
 
-NON_FINITE = Mode("non-finite numbers", "The network holds numbers that are not finite.", {"D0": ""}, "non-finite")
+NON_FINITE = Mode(
+    "non-finite numbers", "The network holds numbers that are not finite.", {"D0": ""}, "non-finite", "non-finite"
+)
 _FOUR = (
-    Mode("scale", "The residual stream explodes.", {"D1": ""}, "(a) scale"),
-    Mode("reference", "The reference gradient lies below the floor.", {"D2": ""}, "(b) reference"),
-    Mode("drift", "One direction dominates the reference gradients.", {"D4": ""}, "(c) drift"),
-    Mode("depth", "The trained blocks are no better than frozen ones.", {"D3": ""}, "(d) depth"),
+    Mode("scale", "The residual stream explodes.", {"D1": ""}, "(a) scale", "(a)"),
+    Mode("reference", "The reference gradient lies below the floor.", {"D2": ""}, "(b) reference", "(b)"),
+    Mode("drift", "One direction dominates the reference gradients.", {"D4": ""}, "(c) drift", "(c)"),
+    Mode("depth", "The trained blocks are no better than frozen ones.", {"D3": ""}, "(d) depth", "(d)"),
 )
 PROTOCOLS: Mapping[str, AuditProtocol] = {
     "three": AuditProtocol(
@@ -141,8 +145,7 @@ def _wording(
 def _not_known(mode: Mode, findings: Mapping[str, Finding]) -> str:
     (code,) = mode.requires
     status = findings[code].status if code in findings else Status.SKIPPED
-    letter = mode.flag.split(" ")[0]
-    return f"{letter} {'not measured' if status is Status.SKIPPED else status.value}"
+    return f"{mode.letter} {'not measured' if status is Status.SKIPPED else status.value}"
 
 
 def _why(findings: Mapping[str, Finding], shown: tuple[Mode, ...], still_open: tuple[Mode, ...]) -> str:

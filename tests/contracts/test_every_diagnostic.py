@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import re
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -16,14 +17,14 @@ from torch import Tensor
 
 from creditscope.auditing.audit import audit
 from creditscope.batch import Batch
-from creditscope.diagnostics import Diagnostic, diagnostic, diagnostics, examine, examine_all
+from creditscope.diagnostics import Diagnostic, diagnostics, examine, examine_all
 from creditscope.errors import InvalidInput
 from creditscope.evidence.records import Evidence
 from creditscope.glossary.explanation import of_diagnostic
 from creditscope.networks.build import build
 from creditscope.protocols import PROTOCOLS
 from creditscope.records.report import Report
-from creditscope.verdict import Finding, Limit, Measurement, Missing, Reason, Status
+from creditscope.verdict import Finding, Measurement, Missing, Reason, Status
 
 
 @pytest.fixture(params=list(diagnostics))
@@ -73,9 +74,7 @@ def test_the_name_is_a_code_and_perhaps_a_variant(entry: Diagnostic) -> None:
 @pytest.mark.parametrize("code", ["", "D", "1", "d1", "D1a", "D-1", "D1:x", "Ä1", "D²"])
 def test_a_code_that_cannot_be_sorted_is_refused(code: str) -> None:
     with pytest.raises(InvalidInput, match=r"(?s)cannot have the code .* such as D10 or X3"):
-        diagnostic(
-            code, title="", question="", formula="", limit=Limit(0, "above", ""), means="", does_not_mean="", do=""
-        )
+        replace(diagnostics["D1"], code=code)
 
 
 def test_it_asks_a_question_and_answers_with_a_formula(entry: Diagnostic) -> None:

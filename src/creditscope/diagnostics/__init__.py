@@ -47,6 +47,13 @@ class Diagnostic:
     warns: bool = False
     revision: int = 1
 
+    def __post_init__(self) -> None:
+        if not CODE.fullmatch(self.code):
+            raise InvalidInput(
+                f"A diagnostic cannot have the code {self.code!r}.\n"
+                "Tables are sorted by it. Use capital letters and a number, such as D10 or X3."
+            )
+
     @property
     def name(self) -> str:
         """Its key in the registry."""
@@ -83,11 +90,6 @@ def diagnostic(
     revision: int = 1,
 ) -> Callable[[Measure], Measure]:
     """Register a function Evidence -> Measurement (or Missing) as a diagnostic; see `Diagnostic` for the fields."""
-    if not CODE.fullmatch(code):
-        raise InvalidInput(
-            f"A diagnostic cannot have the code {code!r}.\n"
-            "Tables are sorted by it. Use capital letters and a number, such as D10 or X3."
-        )
 
     def enter(measure: Measure) -> Measure:
         entry = Diagnostic(

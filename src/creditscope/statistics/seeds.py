@@ -33,12 +33,12 @@ def spread(values: Sequence[float], images: int | None = None) -> Spread:
         )
     (value,) = values
     if images is None or not 0 <= value <= 1:
-        return Spread(values=values, mean=value, note="one seed")
+        return Spread(values=values, mean=value, note="single seed")
     return Spread(
         values=values,
         mean=value,
         interval=wilson_interval(value, images),
-        note=f"one seed; Wilson over {images:,} images",
+        note=f"single seed; Wilson's interval over {images:,} images",
     )
 
 
