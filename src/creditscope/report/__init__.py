@@ -1,1 +1,1 @@
-"""A report turned into something to look at.  Nothing here computes a result: the JSON records are all it knows."""
+"""Audits as text, pages, tables, charts and forms, made from the JSON records alone; nothing here computes a result."""

@@ -35,10 +35,12 @@ def limit(bound: Limit) -> str:
 
 def value(finding: Finding) -> str:
     """The number of a finding with its unit."""
-    found = finding.value
-    if found is not None and finding.limit.at == 0 and found.is_integer():
-        return f"{found:,.0f}"  # a count
-    return number(found) + (UNITS[finding.limit.unit] if found is not None else "")
+    measured = finding.value
+    if measured is None:
+        return ABSENT
+    if finding.limit.at == 0 and measured.is_integer():
+        return f"{measured:,.0f}"  # a count
+    return number(measured) + UNITS[finding.limit.unit]
 
 
 def distance(finding: Finding) -> str:

@@ -111,7 +111,7 @@ STREAM: Sequence[Callable[[ChartInputs], ChartPlan | None]] = (_stream, _growth,
 def _diagnostics(inputs: ChartInputs) -> Iterator[ChartPlan]:
     """A chart for every other diagnostic that has a column of numbers per layer, in order of its code."""
     reports = [view.report for view in inputs.views if view.report is not None]
-    codes = {code for report in reports for code, found in report.findings.items() if found.column}
+    codes = {code for report in reports for code, entry in report.findings.items() if entry.column}
     for code in sorted(codes.difference(OWN_CHART), key=natural_key):
         bound = finding(inputs.views, code)
         if bound is None:

@@ -48,7 +48,9 @@ def _results(report: Report) -> Iterator[tuple[str, str]]:
         yield "Γ per layer", f"{_layers(gamma.per_layer)}; {gamma.note}"
     for finding in asked(report):
         yield f"{finding.code} {finding.title.lower()}", "; ".join(_finding(finding))
-    firing = [f"{found.code} {found.title.lower()}" for found in report.findings.values() if found.status == "fires"]
+    firing = [
+        f"{code} {finding.title.lower()}" for code, finding in report.findings.items() if finding.status == "fires"
+    ]
     yield "Flags", ", ".join(firing) or "none"
     yield "Verdict", f"{report.verdict} under protocol {report.protocol}. {report.verdict.why}"
 

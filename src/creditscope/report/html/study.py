@@ -70,8 +70,8 @@ def _file(view: AuditView, index: int) -> str:
 
 def _margins(rows: Sequence[JudgedMethod]) -> Mapping[str, Measurement]:
     """Depth utility of methods with several seeds."""
-    found = {row.label: row.findings["D3"].measurement for row in rows if "D3" in row.findings and len(row.seeds) > 1}
-    return {label: measured for label, measured in found.items() if measured is not None}
+    margins = {row.label: row.findings["D3"].measurement for row in rows if "D3" in row.findings and len(row.seeds) > 1}
+    return {label: margin for label, margin in margins.items() if margin is not None}
 
 
 def _tally(views: Sequence[AuditView]) -> list[tuple[str, str, str, int]]:

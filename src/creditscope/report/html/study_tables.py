@@ -54,23 +54,23 @@ def _run(view: AuditView, codes: Sequence[str]) -> list[Cell]:
     own = view.run.accuracy if view.run is not None else None
     trained = report.accuracy if report is not None and report.accuracy else None if own is None else (own,)
     cells = [seed, verdict_cell(view), _share(trained), _share(report.control_accuracy if report else None)]
-    found = report.findings if report is not None else {}
+    findings = report.findings if report is not None else {}
     soft = {code for code in codes if report is not None and advisory(report, code)}
-    cells += [_finding(found.get(code), soft=code in soft) for code in codes]
+    cells += [_finding(findings.get(code), soft=code in soft) for code in codes]
     return [*cells, *_gamma(view), Cell(view.key or ABSENT)]
 
 
 def _gamma(view: AuditView) -> tuple[Cell, Cell]:
     """Γ at layer 0 and over the deep layers; grey where the reference has collapsed."""
     report = view.report
-    found = report.measures.get("gamma") if report is not None else None
-    if report is None or found is None or not found.per_layer:
+    gamma = report.measures.get("gamma") if report is not None else None
+    if report is None or gamma is None or not gamma.per_layer:
         return NOTHING, NOTHING
     tone = "grey" if collapsed(report) else ""
     brackets = "({})" if tone else "{}"
     return (
-        Cell(brackets.format(number(found.per_layer[0])), found.per_layer[0], tone),
-        Cell(brackets.format(number(found.value)), found.value, tone),
+        Cell(brackets.format(number(gamma.per_layer[0])), gamma.per_layer[0], tone),
+        Cell(brackets.format(number(gamma.value)), gamma.value, tone),
     )
 
 
@@ -99,8 +99,8 @@ def _verdict(verdict: Verdict | None) -> Cell:
     return Cell(str(verdict), tone=tone, mark=mark)
 
 
-def _accuracy(found: Accuracies | None) -> Cell:
-    return _share(found.values if found is not None else None)
+def _accuracy(accuracies: Accuracies | None) -> Cell:
+    return _share(accuracies.values if accuracies is not None else None)
 
 
 def _share(shares: Sequence[float] | None) -> Cell:

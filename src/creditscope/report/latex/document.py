@@ -55,9 +55,9 @@ def findings(report: Report) -> str:
 
 def layers(report: Report) -> Iterator[str]:
     """Every number per layer, in as many tables as fit the page."""
-    found = columns(report)
-    for start in range(0, len(found), WIDE):
-        some = found[start : start + WIDE]
+    layered = columns(report)
+    for start in range(0, len(layered), WIDE):
+        some = layered[start : start + WIDE]
         body = [(str(layer), *(_cell(column, layer) for column in some)) for layer in range(report.subject.depth + 1)]
         grey = " In brackets: not interpretable, the reference has collapsed." if any(c.gated for c in some) else ""
         heads = ("Layer", *(escaped(column.heading) for column in some))
