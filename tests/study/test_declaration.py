@@ -19,7 +19,7 @@ MISTAKES = {
     '[fixed]\n"network.dd" = 3': ["a.toml, [fixed] network.dd", "Did you mean 'd'?", "Known: d, depth"],
     '[grid]\nmethod = ["dfa"]\n"method.indx" = ["input"]': ["[grid] method.indx", "Did you mean 'index'?"],
     '[fixed]\n"network.d" = 3.5': ["a.toml, bp on mnist1d", "d of network 'resmlp' is 3.5"],
-    '[fixed]\nmethod = "dfa"\n"method.index" = "x"': ["a.toml, dfa(index=x)", "neither 'output' nor 'input'"],
+    '[fixed]\nmethod = "dfa"\n"method.index" = "x"': ["a.toml, dfa(index=x)", "index must be 'output' or 'input'"],
     'controls = ["forzen"]': ["a.toml, controls", "Did you mean 'frozen'?"],
     '[budget.smoke]\ncontrols = ["forzen"]': ["a.toml, [budget.smoke] controls", "Did you mean 'frozen'?"],
     "[budget.smoke]\nepoch = 3": ["a.toml, [budget.smoke] epoch", "Did you mean 'epochs'?"],
