@@ -14,23 +14,34 @@ from creditscope.records.report import Report
 from creditscope.stream.trace import cross_entropy
 
 Walk = Callable[[Any], tuple[list[Tensor], Tensor]]  # inputs -> the states h_0..h_L in one graph, and the logits
-Reading = Callable[[Tensor], Tensor]  # a state -> (N, d) or (N, positions, d)
+Reading = Callable[[Tensor], Tensor]  # a gradient -> (N, d) or (N, positions, d)
 
 
 def first(state: Tensor) -> Tensor:
     return state[:, 0]
 
 
-def mean(state: Tensor) -> Tensor:
-    return state.mean(1)
+def mean(tensor: Tensor) -> Tensor:
+    """Pooled tokens: the loss feels the sum over positions."""
+    return tensor.sum(1)
 
 
 def every(state: Tensor) -> Tensor:
     return state
 
 
-def pooled(state: Tensor) -> Tensor:
-    return state.flatten(2).mean(2) if state.dim() == 4 else state
+def pooled(tensor: Tensor) -> Tensor:
+    """Maps: the loss feels the sum over positions."""
+    return tensor.sum((2, 3)) if tensor.dim() == 4 else tensor
+
+
+def length(state: Tensor, read: Reading) -> Tensor:
+    """Rows whose norms are the lengths of the states: where positions are pooled, √(mean ‖h_p‖²)."""
+    if read is mean:
+        return state.square().sum(2).mean(1, keepdim=True).sqrt()
+    if read is pooled and state.dim() == 4:
+        return state.square().sum(1).mean((1, 2)).sqrt()[:, None]
+    return read(state)
 
 
 def lower_median(values: Sequence[float]) -> float:
@@ -54,7 +65,8 @@ def by_hand(
         for kept, tensors in ((hidden, states), (gradient, gradients)):
             kept.extend([] for _ in range(len(states) - len(kept)))
             for layer, tensor in enumerate(tensors):
-                rows = read(tensor.detach()).double()
+                wide = tensor.detach().double()
+                rows = length(wide, read) if kept is hidden else read(wide)
                 kept[layer] += [float(row.norm()) for row in rows.reshape(-1, rows.shape[-1])]
         middle = read(gradients[max(1, len(states) // 2)]).double()
         mean_gradient = middle.reshape(-1, middle.shape[-1]).mean(0)

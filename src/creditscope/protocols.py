@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from creditscope.errors import UnknownName
 from creditscope.registry import natural_key, unknown
-from creditscope.verdict import Finding, Status, Verdict
+from creditscope.verdict import Finding, Reason, Status, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
     """A failure mode: shown when all its diagnostics fire, ruled out when any of them passes.
 
-    `requires` maps a code to the cause that counts ("" = any). A diagnostic that fires for another cause counts as
-    passed: a reference that is small because the network fits its data has not collapsed. `flag` and its `letter` are
-    the names of the mode in protocols that judge by flags.
+    requires  maps a code to the cause that counts ("" = any). A diagnostic that fires for another cause counts as
+              passed: a reference that is small because the network fits its data has not collapsed.
+    flag, letter  its names in protocols that judge by flags
+    instead   the mode that is judged in its place where the control that it needs was not supplied
+    optional  ruled out where its question does not arise for the network
     """
 
     name: str
@@ -25,6 +27,18 @@ class Mode:
     requires: Mapping[str, str]
     flag: str = ""
     letter: str = ""
+    instead: Mode | None = None
+    optional: bool = False
+
+    def judged(self, findings: Mapping[str, Finding]) -> Mode:
+        """This mode, or the one in its place."""
+        if self.instead is None:
+            return self
+        without = [findings[code] for code in self.requires if code in findings]
+        other = [findings.get(code) for code in self.instead.requires]
+        lacks = any(finding.reason is Reason.NO_CONTROL for finding in without)
+        known = all(finding is not None and finding.status is not Status.SKIPPED for finding in other)
+        return self.instead if lacks and known else self
 
     def state(self, findings: Mapping[str, Finding]) -> Literal["shown", "ruled out", "open"]:
         """What the findings say about this mode."""
@@ -33,10 +47,11 @@ class Mode:
             return "shown"
         return "ruled out" if Status.PASS in answers else "open"
 
-    @staticmethod
-    def _answer(finding: Finding | None, cause: str) -> Status:
+    def _answer(self, finding: Finding | None, cause: str) -> Status:
         if finding is None:
             return Status.SKIPPED
+        if self.optional and finding.reason is Reason.NOT_APPLICABLE:
+            return Status.PASS
         if finding.status is Status.FIRES and cause and finding.cause != cause:
             return Status.PASS if finding.cause else Status.UNDEFINED
         return finding.status
@@ -44,13 +59,21 @@ class Mode:
 
 @dataclass(frozen=True, slots=True)
 class AuditProtocol:
-    """The failure modes that are judged, the variants of the diagnostics that judge them, and the wording."""
+    """The failure modes that are judged, the variants of the diagnostics that judge them, and the wording.
+
+    beside    variants that are measured beside the plain form, under their own names ("D1:stream")
+    unjudged  codes that are measured without a limit
+    warnings  what the reader is told where a diagnostic fires for this cause: code -> (cause, sentence)
+    """
 
     name: str
     title: str
     modes: tuple[Mode, ...]
     words: Literal["codes", "flags"]
     variants: Mapping[str, str] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    unjudged: frozenset[str] = frozenset()
+    warnings: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -67,7 +90,45 @@ _FOUR = (
     Mode("drift", "One direction dominates the reference gradients.", {"D4": ""}, "(c) drift", "(c)"),
     Mode("depth", "The trained blocks are no better than frozen ones.", {"D3": ""}, "(d) depth", "(d)"),
 )
+_UNUSED_DEPTH = "The trained blocks are no better than frozen random ones."
+PUBLISHED = {"D3": "published"}  # the first edition's intervals
+DEFAULT = "strict"
 PROTOCOLS: Mapping[str, AuditProtocol] = {
+    "strict": AuditProtocol(
+        "strict",
+        "an exploded stream with a collapsed reference, dead states, dead blocks, or unused depth",
+        (
+            NON_FINITE,
+            Mode(
+                "exploded block",
+                "One block made the stream explode, and the reference gradient fell below the clamp of the usual "
+                "cosine: Γ as usually computed is invalid.",
+                {"D1": "", "D2:tail": ""},
+            ),
+            Mode(
+                "exploded stream",
+                "The stream exploded over several blocks or in a part of the images, and the reference gradient fell "
+                "below the clamp of the usual cosine: Γ as usually computed is invalid.",
+                {"D1:stream": "", "D2:tail": ""},
+            ),
+            Mode("dead states", "The loss does not depend on one of the states.", {"D11": ""}),
+            Mode("dead blocks", "No block has an influence on the loss.", {"D12": ""}, optional=True),
+            Mode(
+                "unused depth",
+                _UNUSED_DEPTH,
+                {"D3": ""},
+                instead=Mode(
+                    "unused depth",
+                    "The trained blocks add nothing for a linear read-out. No frozen control was supplied.",
+                    {"D10": ""},
+                ),
+            ),
+        ),
+        "codes",
+        beside=("D1:stream", "D2:tail"),
+        unjudged=frozenset({"D4"}),
+        warnings={"D2": ("collapsed", "Γ as usually computed (clamped) is invalid for this network; exact Γ is not")},
+    ),
     "three": AuditProtocol(
         "three",
         "scale stability and reference validity together, or depth utility",
@@ -79,17 +140,18 @@ PROTOCOLS: Mapping[str, AuditProtocol] = {
                 "clamped cosine then compares credit with its clamp.",
                 {"D1": "", "D2": "collapsed"},
             ),
-            Mode("unused depth", "The trained blocks are no better than frozen random ones.", {"D3": ""}),
+            Mode("unused depth", _UNUSED_DEPTH, {"D3": ""}),
         ),
         "codes",
+        PUBLISHED,
     ),
-    "four": AuditProtocol("four", "any of four flags is enough", (*_FOUR, NON_FINITE), "flags"),
+    "four": AuditProtocol("four", "any of four flags is enough", (*_FOUR, NON_FINITE), "flags", PUBLISHED),
     "april": AuditProtocol(
         "april",
         "as `four`, with the scale relative to layer 0",
         (*_FOUR, NON_FINITE),
         "flags",
-        {"D1": "april"},
+        {"D1": "april", **PUBLISHED},
     ),
 }
 
@@ -108,9 +170,10 @@ def _codes(modes: Iterable[Mode]) -> tuple[str, ...]:
 
 def judge(protocol: AuditProtocol, findings: Mapping[str, Finding]) -> Verdict:
     """The verdict on these findings: one mode shown fails, all modes ruled out pass, anything else is inconclusive."""
-    states = {mode.name: mode.state(findings) for mode in protocol.modes}
+    modes = tuple(mode.judged(findings) for mode in protocol.modes)
+    states = {mode.name: mode.state(findings) for mode in modes}
     shown, ruled_out, still_open = (
-        tuple(mode for mode in protocol.modes if states[mode.name] == state) for state in ("shown", "ruled out", "open")
+        tuple(mode for mode in modes if states[mode.name] == state) for state in ("shown", "ruled out", "open")
     )
     outcome: Literal["pass", "fail", "inconclusive"] = "fail" if shown else "inconclusive" if still_open else "pass"
     return Verdict(
@@ -120,12 +183,22 @@ def judge(protocol: AuditProtocol, findings: Mapping[str, Finding]) -> Verdict:
         ruled_out=tuple(mode.name for mode in ruled_out),
         open=tuple(mode.name for mode in still_open),
         why=_why(findings, shown, still_open),
-        warnings=tuple(
-            f"{finding.code} {finding.title}: {finding.note or finding.means}"
-            for finding in findings.values()
-            if finding.warns and finding.status is Status.FIRES
-        ),
+        warnings=tuple(_warnings(protocol, findings)),
     )
+
+
+def _warnings(protocol: AuditProtocol, findings: Mapping[str, Finding]) -> Iterator[str]:
+    """What the reader is told beside the verdict."""
+    for code, finding in findings.items():
+        cause, sentence = protocol.warnings.get(code, ("", ""))
+        if finding.status is Status.FIRES and finding.warns:
+            yield f"{code} {finding.title}: {finding.note or finding.means}"
+        elif finding.status is Status.FIRES and sentence and cause in ("", finding.cause):
+            yield f"{code} {finding.title}: {sentence}"
+    trained, read = findings.get("D3"), findings.get("D10")
+    answers = {finding.status.fired for finding in (trained, read) if finding is not None}
+    if "D3" in protocol.codes and answers == {True, False}:
+        yield "D3 and D10 disagree: the verdict follows D3, which retrained the network with frozen blocks"
 
 
 def _wording(

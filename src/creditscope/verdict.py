@@ -17,6 +17,7 @@ class Status(StrEnum):
     UNDECIDED = "undecided"  # its interval straddles the limit
     UNDEFINED = "undefined"  # NaN, 0/0
     SKIPPED = "skipped"  # the evidence is missing
+    MEASURED = "measured"  # this protocol sets no limit
 
     @property
     def fired(self) -> bool | None:

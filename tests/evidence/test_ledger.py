@@ -267,12 +267,15 @@ def test_tokens_are_read_by_the_rule_in_states_gradients_and_directions(read: An
     def by_rule(tensor: Tensor) -> Tensor:
         if read == "all":
             return tensor.reshape(-1, WIDTH)
-        return tensor.mean(1) if read == "mean" else tensor[:, 0 if read == "first" else read]
+        return tensor.sum(1) if read == "mean" else tensor[:, 0 if read == "first" else read]
 
     book = ledger(read)
     book.add(trace_of(gradients, states))
     found = book.evidence()
-    torch.testing.assert_close(found.hidden_norms[0], by_rule(states).double().norm(dim=1), rtol=1e-6, atol=0)
+    lengths = by_rule(states).double().norm(dim=1)
+    if read == "mean":
+        lengths = states.double().norm(dim=2).square().mean(1).sqrt()
+    torch.testing.assert_close(found.hidden_norms[0], lengths, rtol=1e-6, atol=0)
     torch.testing.assert_close(found.gradient_norms[0], by_rule(gradients).double().norm(dim=1), rtol=1e-6, atol=0)
     assert found.error_norms.shape == found.gradient_norms[0].shape
     rows = len(by_rule(gradients)) // 2

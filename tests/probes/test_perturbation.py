@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.probes.subjects import backprop, batches, generator, network, noise, pieces
 
-from creditscope.probes.images import losses_from, raised
+from creditscope.probes.images import losses_from
 from creditscope.probes.interventions import intervene
 from creditscope.probes.perturbation import pearson
 from creditscope.stream.find import find_stream
@@ -70,13 +70,16 @@ def test_running_on_from_a_state_is_the_whole_run_with_a_shift(net):
 
 @pytest.mark.parametrize("read", ["first", "mean", "all", 2])
 @pytest.mark.parametrize("shape", [(3, 5, 4), (3, 4, 2, 2)])
-def test_a_raised_change_reads_as_what_it_was_raised_from(net, read, shape):
-    stream = find_stream(net, read=read)
-    state = torch.zeros(shape)
-    vectors = torch.randn(stream.vectors(state).shape, generator=generator())
-    change = raised(stream, vectors, state)
-    assert change.shape == state.shape
-    assert torch.allclose(stream.vectors(change), vectors, atol=1e-6)
+def test_a_widened_change_does_to_the_loss_what_the_vectors_say(net, read, shape):
+    """⟨g, widened(v)⟩ over all positions is ⟨vectors(g), v⟩: the reading of gradients is its transpose."""
+    reading = find_stream(net, read=read).reading
+    gradient = torch.randn(shape, generator=generator())
+    vectors = torch.randn(reading.vectors(gradient).shape, generator=generator())
+    change = reading.widened(vectors, gradient)
+    assert change.shape == gradient.shape
+    assert (change * gradient).sum().item() == pytest.approx(
+        (reading.vectors(gradient) * vectors).sum().item(), rel=1e-5
+    )
 
 
 def test_the_correlation_is_pearsons():

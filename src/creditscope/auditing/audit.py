@@ -15,6 +15,7 @@ from creditscope import __version__
 from creditscope.auditing.input_checks import (
     check_texts,
     checked_accuracies,
+    checked_batches,
     checked_limits,
 )
 from creditscope.auditing.measures import bad_weights, credit_measures, norm_measures
@@ -25,14 +26,16 @@ from creditscope.evidence.credit import CreditEvidence, HiddenBackprop
 from creditscope.evidence.ledger import Ledger
 from creditscope.evidence.records import Evidence
 from creditscope.probes.label_leak import Answers
+from creditscope.probes.linear_readout import training_images
 from creditscope.probes.probing import Probing
 from creditscope.probes.source import CreditFunction
-from creditscope.protocols import judge, protocol_named
+from creditscope.protocols import DEFAULT, AuditProtocol, judge, protocol_named
 from creditscope.provenance import Guard, source_commit
 from creditscope.records.report import Provenance, Report, Subject
 from creditscope.stream.isolation import undisturbed
+from creditscope.stream.reading import Read
 from creditscope.stream.reference_model import own_credit, referenced
-from creditscope.stream.states import Read, Stream
+from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, cross_entropy
 from creditscope.verdict import Finding, reference_collapsed
 
@@ -46,7 +49,7 @@ def audit(
     blocks: str | Sequence[str] | None = None,
     accuracy: Accuracy | None = None,
     control_accuracy: Accuracy | None = None,
-    protocol: str = "three",
+    protocol: str = DEFAULT,
     thresholds: Mapping[str, float] | None = None,
     loss_fn: LossFunction | None = None,
     read: Read = "auto",
@@ -57,6 +60,7 @@ def audit(
     credit_local: bool | None = None,
     predict: Answers | None = None,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
+    training: Iterable[Any] | None = None,
     reference: nn.Module | None = None,
 ) -> Report:
     """Audit a trained network; the model is left exactly as it was.
@@ -65,7 +69,7 @@ def audit(
     blocks            path of the block list, or module names; without it the blocks are searched
     accuracy          share of correct answers, one number or one per seed; default: measured on the batches
     control_accuracy  the same for the frozen control; without it D3 is not judged
-    protocol          "three", "four" or "april"
+    protocol          "strict", or as published: "three", "four" or "april"
     thresholds        other limits by code, for example {"D1": 100}
     loss_fn           (logits, labels) -> one loss per sample, for tasks other than classification
     read              how a state with tokens is read: "auto", "first", "mean", "all" or a token index
@@ -74,6 +78,7 @@ def audit(
     credit_local      False if the function is meant to use the weights above; D9 is then measured but not judged
     predict           Batch -> logits, for a method with its own inference phase; D8 checks it for label leaks
     initial           the network, or its state_dict(), before training; adds the drift of the weights
+    training          batches of the images it was trained on: linear read-outs judge depth without retraining (D10)
     reference         a reference model, for a model whose layers define their own backward: it gives the gradient, and
                       the model's own backward pass is audited as credit if none is given; see `plain_twin`
 
@@ -95,6 +100,8 @@ def audit(
     ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict)
     guards: dict[str, Guard] = {}
     with undisturbed(stream.model), probing.prepared():
+        if training is not None:
+            probing.fit_readouts(training_images(checked_batches(training, stream.model)), initial)
         for trace in traces(stream, batches, loss_fn, check_gradient, guards, probing.add):
             ledger.add(trace)
             del trace  # free it before the next one is made
@@ -109,7 +116,7 @@ def audit(
         accuracy_images=images,
         non_finite={**(evidence.non_finite or {}), "weights": bad_weights(model)},
     )
-    evidence, findings = _examined(evidence, chosen.variants, limits)
+    evidence, findings = _examined(evidence, chosen, limits)
     return Report(
         subject=_subject(model, ledger.widths, name, notes),
         protocol=protocol,
@@ -124,17 +131,17 @@ def audit(
 
 
 def _examined(
-    evidence: Evidence, variants: Mapping[str, str], limits: Mapping[str, float]
+    evidence: Evidence, protocol: AuditProtocol, limits: Mapping[str, float]
 ) -> tuple[Evidence, dict[str, Finding]]:
     """The evidence and the findings; a collapsed reference is noted in the evidence, which is then examined again."""
     credit = evidence.credit
     probe = credit.backprop if isinstance(credit, CreditEvidence) else credit
     if isinstance(probe, HiddenBackprop) and probe.precision == "single":
-        variants = {**variants, "D9": "single"}
-    findings = examine_all(evidence, variants, limits)
+        protocol = replace(protocol, variants={**protocol.variants, "D9": "single"})
+    findings = examine_all(evidence, protocol, limits)
     if reference_collapsed(findings):
         evidence = replace(evidence, collapsed=True)
-        findings = examine_all(evidence, variants, limits)
+        findings = examine_all(evidence, protocol, limits)
     return evidence, findings
 
 

@@ -13,7 +13,7 @@ from creditscope.options import Option, Scalar
 if TYPE_CHECKING:
     import torch
 
-    from creditscope.stream.states import Read
+    from creditscope.stream.reading import Read
 
 
 def value(text: str) -> Option:

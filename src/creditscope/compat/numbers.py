@@ -39,8 +39,8 @@ def residual_norms(model: nn.Module, x: Tensor) -> list[float]:
     stream = _published(find_stream(model))
     (batch,) = checked_batches([(x, torch.zeros(len(x)))], model)  # the labels are not used
     with undisturbed(model), torch.no_grad(), as_input_error(model, batch):
-        vectors = [stream.vectors(state) for state in stream.run(batch.inputs).hiddens]
-    medians: list[float] = norm_table(vectors).median(dim=1).values.tolist()
+        rows = [stream.reading.rows(state) for state in stream.run(batch.inputs).hiddens]
+    medians: list[float] = [norm_table([row])[0].median().item() * factor for row, factor in rows]
     return medians
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from creditscope.errors import InvalidInput
-from creditscope.registry import Registry
+from creditscope.protocols import DEFAULT, PROTOCOLS, AuditProtocol
+from creditscope.registry import Registry, natural_key
 from creditscope.verdict import Finding, Limit, Measurement, Missing, Status
 
 if TYPE_CHECKING:
@@ -141,9 +142,17 @@ def examine(entry: Diagnostic, evidence: Evidence, at: float | None = None) -> F
 
 
 def examine_all(
-    evidence: Evidence, variants: Mapping[str, str] = {}, limits: Mapping[str, float] = {}
+    evidence: Evidence, protocol: AuditProtocol = PROTOCOLS[DEFAULT], limits: Mapping[str, float] = {}
 ) -> dict[str, Finding]:
-    """A finding for every code in natural order; `variants` names the forms that replace the plain ones."""
+    """A finding for every code in natural order, in the forms that the protocol asks for."""
     codes = [entry.code for entry in diagnostics.values() if not entry.variant]
-    chosen = {code: diagnostics[registered_name(code, variants.get(code, ""))] for code in codes}
-    return {code: examine(entry, evidence, limits.get(code)) for code, entry in chosen.items()}
+    chosen = {code: diagnostics[registered_name(code, protocol.variants.get(code, ""))] for code in codes}
+    chosen |= {name: diagnostics[name] for name in protocol.beside}
+    findings = {name: examine(chosen[name], evidence, limits.get(name)) for name in sorted(chosen, key=natural_key)}
+    return {name: _unjudged(finding) if name in protocol.unjudged else finding for name, finding in findings.items()}
+
+
+def _unjudged(finding: Finding) -> Finding:
+    """The same number without a judgement."""
+    judged = finding.status in (Status.PASS, Status.FIRES, Status.UNDECIDED)
+    return replace(finding, status=Status.MEASURED, remedy="") if judged else finding

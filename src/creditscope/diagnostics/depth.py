@@ -6,14 +6,35 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, cast
 
-from creditscope.diagnostics import diagnostic, diagnostics, examine
+from creditscope.diagnostics import diagnostic, diagnostics, examine, registered_name
 from creditscope.statistics.intervals import Interval, newcombe_interval, paired_interval, t_interval, welch_interval
+from creditscope.statistics.margin import margin_of_accuracies
 from creditscope.verdict import Finding, Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
 
 POINTS = 100.0
+UNKNOWN_POINTS = 10.0  # either side of a margin of two typed numbers, of which nothing else is known
+LIMIT = Limit(
+    at=2.0,
+    fires="below",
+    unit="points",
+    because="seeds of one method differ by less than 2 points, and blocks trained by backprop gain 20 or more",
+)
+MEANS = (
+    "The same network does as well with its blocks frozen at random initialisation and only the embedding and "
+    "read-out trained: the method has taught the blocks nothing that shows in the accuracy."
+)
+DOES_NOT_MEAN = (
+    "It does not say that credit is wrong everywhere, or that the embedding learns nothing. A margin "
+    "above the limit does not say that depth is used as well as backprop uses it."
+)
+DO = (
+    "Report the accuracy of the frozen control beside the method's, over several seeds, and claim a benefit from "
+    "depth only where the method beats its frozen control. If there is no control, train one with the same data, "
+    "recipe and seeds and with frozen blocks (`creditscope train --controls frozen`)."
+)
 
 
 @diagnostic(
@@ -21,38 +42,76 @@ POINTS = 100.0
     title="Depth utility",
     question="do the trained blocks do more than frozen random ones?",
     formula="The accuracy gained by training the blocks, in percentage points.\n\n"
+    "mean accuracy - mean accuracy with frozen blocks, with a 95 % two-sided interval over seeds and test images:\n"
+    "variance = seeds' (Welch; paired where named seeds correlate) + images'; a lone number is given the other side's\n"
+    "spread, a single seed on both sides 3 points",
+    limit=LIMIT,
+    means=MEANS,
+    does_not_mean=DOES_NOT_MEAN,
+    do=DO,
+)
+def depth_utility(evidence: Evidence) -> Measurement | Missing:
+    """The margin over the frozen control in points, with an interval over seeds and images."""
+    drift = evidence.weight_drift
+    if drift is not None and len(drift) > 2 and not any(drift[1:-1]):
+        return Measurement(0.0, note="the blocks are at their initial values: this network is its own frozen control")
+    arms = _arms(evidence)
+    if isinstance(arms, Missing):
+        return arms
+    trained, control = arms
+    margin = margin_of_accuracies(trained, control, images=evidence.accuracy_images, matched=evidence.named_seeds)
+    value = _points(margin.value)
+    if margin.interval is None:
+        interval = (value - UNKNOWN_POINTS, value + UNKNOWN_POINTS)
+        note = f"{margin.how}; undecided within {UNKNOWN_POINTS:g} points of the limit"
+    else:
+        interval = (_points(margin.interval[0]), _points(margin.interval[1]))
+        note = margin.how
+    return Measurement(value, per_seed=_per_seed(trained, control, evidence), interval=interval, note=note)
+
+
+@diagnostic(
+    "D3",
+    variant="published",
+    title="Depth utility",
+    question="do the trained blocks do more than frozen random ones?",
+    formula="The accuracy gained by training the blocks, in percentage points, by the rules of protocol `three`.\n\n"
     "mean accuracy - mean accuracy with frozen blocks, with a 95 % two-sided interval: paired t over matched seeds,\n"
     "Welch's t over unmatched ones, one-sample t against a single control; for a single seed Newcombe's interval over\n"
     "the test images",
-    limit=Limit(
-        at=2.0,
-        fires="below",
-        unit="points",
-        because="seeds of one method differ by less than 2 points, and blocks trained by backprop gain 20 or more",
-    ),
-    means="The same network does as well with its blocks frozen at random initialisation and only the embedding and "
-    "read-out trained: the method has taught the blocks nothing that shows in the accuracy.",
-    does_not_mean="It does not say that credit is wrong everywhere, or that the embedding learns nothing. A margin "
-    "above the limit does not say that depth is used as well as backprop uses it.",
-    do="Report the accuracy of the frozen control beside the method's, over several seeds, and claim a benefit from "
-    "depth only where the method beats its frozen control. If there is no control, train one with the same data, "
-    "recipe and seeds and with frozen blocks (`creditscope train --controls frozen`).",
+    limit=LIMIT,
+    means=MEANS,
+    does_not_mean=DOES_NOT_MEAN,
+    do=DO,
 )
-def depth_utility(evidence: Evidence) -> Measurement | Missing:
+def published_depth_utility(evidence: Evidence) -> Measurement | Missing:
     """The margin over the frozen control in points, with the interval that the number of seeds allows."""
+    arms = _arms(evidence)
+    if isinstance(arms, Missing):
+        return arms
+    trained, control = arms
+    interval, note = _interval(trained, control, evidence)
+    if interval is not None:
+        interval = (_points(interval[0]), _points(interval[1]))
+    value = _points(fmean(trained) - fmean(control))
+    return Measurement(value, per_seed=_per_seed(trained, control, evidence), interval=interval, note=note)
+
+
+def _arms(evidence: Evidence) -> tuple[tuple[float, ...], tuple[float, ...]] | Missing:
+    """The accuracies on both sides, or why one is missing."""
     trained, control = evidence.accuracy, evidence.control_accuracy
     if control is None:
         return Missing(Reason.NO_CONTROL, "no frozen-block control was supplied")
     if trained is None:
         return Missing(Reason.NOT_GIVEN, "no accuracy was given, and these labels do not allow one to be measured")
-    interval, note = _interval(trained, control, evidence)
-    margin = _points(fmean(trained) - fmean(control))
-    if interval is not None:
-        interval = (_points(interval[0]), _points(interval[1]))
-    per_seed: tuple[float, ...] = ()
-    if len(trained) == len(control) and evidence.matched_seeds:
-        per_seed = tuple(_points(a - b) for a, b in zip(trained, control, strict=True))
-    return Measurement(margin, per_seed=per_seed, interval=interval, note=note)
+    return trained, control
+
+
+def _per_seed(trained: tuple[float, ...], control: tuple[float, ...], evidence: Evidence) -> tuple[float, ...]:
+    """The margin of every seed, where both sides have the same seeds."""
+    if len(trained) != len(control) or not evidence.matched_seeds:
+        return ()
+    return tuple(_points(a - b) for a, b in zip(trained, control, strict=True))
 
 
 def _points(share: float) -> float:
@@ -90,11 +149,18 @@ class _Accuracies:
     control_accuracy: tuple[float, ...] | None
     accuracy_images: int | None = None
     matched_seeds: bool = True
+    named_seeds: bool = False
+    weight_drift: None = None
 
 
 def from_accuracies(
-    trained: tuple[float, ...], control: tuple[float, ...] | None, images: int | None, at: float | None = None
+    trained: tuple[float, ...],
+    control: tuple[float, ...] | None,
+    images: int | None,
+    at: float | None = None,
+    *,
+    variant: str = "",
 ) -> Finding:
-    """D3 from accuracies alone, with matched seeds; `at` replaces the limit."""
-    evidence = cast("Evidence", _Accuracies(trained, control, images))
-    return examine(diagnostics["D3"], evidence, at)
+    """D3 from accuracies alone, seeds named and matched; `at` replaces the limit."""
+    evidence = cast("Evidence", _Accuracies(trained, control, images, named_seeds=True))
+    return examine(diagnostics[registered_name("D3", variant)], evidence, at)

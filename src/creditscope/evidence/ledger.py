@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from itertools import groupby
+from collections.abc import Sequence
+from itertools import groupby, pairwise
 
 import torch
 from torch import Tensor
 
-from creditscope.evidence.norms import error_norms, non_finite, norm_rows, norms_of, ordinary
-from creditscope.evidence.norms import norm_table as norm_table
+from creditscope.evidence.norms import error_norms, non_finite, norm_rows, norm_table, norms_of, ordinary
 from creditscope.evidence.records import Directions, Evidence
+from creditscope.stream.reading import Reading
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import Trace
 
@@ -22,8 +23,10 @@ class Ledger:
     """Accumulates traces; keeps per-sample norms and sums, never a batch, and does not wait for a device."""
 
     def __init__(self, stream: Stream) -> None:
-        self._read = stream.vectors
+        self._stream = stream  # its read rule is settled by the first batch
         self._norms, self._error = _Columns(), _Columns()  # of h_0..h_L and g_0..g_L; of the error
+        self._same_shape: tuple[bool, ...] = ()
+        self._steps = _Columns()  # of h_1 - h_0 .. h_L - h_{L-1}
         self._bad: dict[str, Tensor | int] = {}
         self._correct: Tensor | int = 0
         self._groups = _Grouped(GROUP)
@@ -34,14 +37,19 @@ class Ledger:
 
     def add(self, trace: Trace) -> None:
         """Reduce one batch to what the diagnostics need."""
-        hiddens = [self._read(state) for state in trace.hiddens]
-        gradients = [self._read(gradient) for gradient in trace.gradients]
+        reading = self._stream.reading
+        hiddens, factors = zip(*map(reading.rows, trace.hiddens), strict=True)
+        gradients = [reading.vectors(gradient) for gradient in trace.gradients]
         rows = [*norm_rows(hiddens), *norm_rows(gradients)]
         self._error.add([error_norms(trace.error, rows=rows[0].shape[0])])
         norms, depth = self._norms.add(rows), len(hiddens)
         fine = ordinary(norms)
         self._count("states", trace.hiddens, fine or self._mended(0, norms[:depth], hiddens))
         self._count("gradients", trace.gradients, fine or self._mended(depth, norms[depth:], gradients))
+        self._norms.scale(factors)
+        if depth > 1:
+            self._steps.add(_step_norms(reading, trace.hiddens, rows[0]))
+            self._same_shape = tuple(before.shape == after.shape for before, after in pairwise(trace.hiddens))
         logits = trace.logits
         clean = logits.device.type == "cpu" and math.isfinite(logits.sum().item())
         self._bad["logits"] = self._bad.get("logits", 0) + (0 if clean else non_finite(logits))
@@ -63,6 +71,8 @@ class Ledger:
             hidden_norms=hidden,
             gradient_norms=gradient,
             error_norms=self._error.table(1)[0],
+            step_norms=self._steps.table(0) if self._same_shape else None,
+            same_shape=self._same_shape,
             directions=self._groups.directions() or self._whole.directions(),
             non_finite={where: int(count) for where, count in self._bad.items()},
             images=self.images,
@@ -79,7 +89,7 @@ class Ledger:
         """The size of every state's vector."""
         return self._groups.widths
 
-    def _mended(self, first: int, norms: Tensor, vectors: list[Tensor]) -> bool:
+    def _mended(self, first: int, norms: Tensor, vectors: Sequence[Tensor]) -> bool:
         """Whether all norms of some layers are finite, after float32 norms were made exact; False if not checked."""
         if norms.device.type != "cpu":
             return False
@@ -119,6 +129,12 @@ class _Columns:
             return torch.stack(rows)
         self._room = self._room.double()
         return torch.stack(rows, out=self._room[first : first + len(rows), self._last : self._used])
+
+    def scale(self, factors: Sequence[float]) -> None:
+        """Multiply the first rows of the columns that came last by one factor each."""
+        for row, factor in enumerate(factors):
+            if self._room is not None and factor != 1:
+                self._room[row, self._last : self._used] *= factor
 
     def table(self, rows: int) -> Tensor:
         """All columns in float64 on the CPU; `rows` empty rows if there are none."""
@@ -193,3 +209,15 @@ class _Grouped:
 def _sum(vectors: Tensor) -> Tensor:
     rows = vectors if vectors.dim() == 2 else vectors.flatten(0, -2)
     return (rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows).sum(0)
+
+
+def _step_norms(reading: Reading, states: Sequence[Tensor], like: Tensor) -> list[Tensor]:
+    """‖h_{l+1} - h_l‖ of each sample, read as a state; NaN where a block changes the shape of the stream."""
+    norms = []
+    for before, after in pairwise(states):
+        if before.shape != after.shape:
+            norms.append(torch.full_like(like, torch.nan, dtype=torch.float64))
+            continue
+        step, factor = reading.rows(after - before)
+        norms.append(norm_table([step])[0] * factor)
+    return norms

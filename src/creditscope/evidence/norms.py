@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -15,7 +17,7 @@ def non_finite(tensor: Tensor) -> Tensor:
     return torch.count_nonzero(tensor - tensor)
 
 
-def norm_table(vectors: list[Tensor]) -> Tensor:
+def norm_table(vectors: Sequence[Tensor]) -> Tensor:
     """Norms of all layers, (layers, rows) in float64.
 
     On the CPU, where values can be checked cheaply, float32 is squared in float32 unless it would over- or underflow.
@@ -34,7 +36,7 @@ def ordinary(norms: Tensor) -> bool:
     return SAFE[0] < low.item() and high.item() < SAFE[1]
 
 
-def norm_rows(vectors: list[Tensor]) -> list[Tensor]:
+def norm_rows(vectors: Sequence[Tensor]) -> list[Tensor]:
     """Norms, one row per layer: in float32, to be checked by `ordinary`, or in float64."""
     positions = [vector.shape[1:-1].numel() for vector in vectors]
     if len(set(positions)) > 1:

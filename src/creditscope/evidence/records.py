@@ -8,7 +8,7 @@ from functools import cached_property
 from torch import Tensor
 
 from creditscope.evidence.credit import CreditEvidence, LabelLeak, Layers
-from creditscope.verdict import NO_CREDIT, Missing
+from creditscope.verdict import NO_CREDIT, Missing, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +24,52 @@ class Directions:
     size: int | None  # images in a group; None: the batches themselves
 
 
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """What the deepest read-out is compared with: how many images each of the two alone gets right."""
+
+    name: str
+    accuracy: float
+    gained: int  # right at the deepest state only
+    lost: int  # right at the rival only
+
+
+@dataclass(frozen=True, slots=True)
+class ReadoutProfile:
+    """Test accuracy of a linear read-out of every state, and what the deepest one gains over its rivals."""
+
+    accuracies: Layers  # R_0..R_L
+    rivals: tuple[Rival, ...]  # the embedding; the network with its blocks set back, where `initial=` was given
+    images: int
+    training_images: int
+
+    @property
+    def rival(self) -> Rival:
+        """The most accurate one."""
+        return max(self.rivals, key=lambda rival: rival.accuracy)
+
+    @property
+    def late_rise(self) -> float:
+        """R_L - R_1: what the blocks after the first add."""
+        return self.accuracies[-1] - self.accuracies[min(1, len(self.accuracies) - 1)]
+
+
+NO_TRAINING_IMAGES = Missing(Reason.NOT_GIVEN, "no training images were given (training=), so no read-out was fitted")
+
+
 @dataclass(frozen=True)
 class Evidence:
     """Per-sample norms over all images, D4's directions, counts, accuracies and probes.
 
-    credit, leak   what was measured, or why it is missing
-    collapsed      D2's finding: no cosine with the reference can be interpreted
+    credit, leak, profile   what was measured, or why it is missing
+    collapsed               D2's finding: no cosine with the reference can be interpreted
     """
 
     hidden_norms: Tensor  # (L+1, samples), float64
     gradient_norms: Tensor  # (L+1, samples), float64
     error_norms: Tensor  # (samples,), float64: ‖∂ℓ/∂logits‖
+    step_norms: Tensor | None = None  # (L, samples), float64: ‖h_{l+1} - h_l‖; NaN where a block changes the shape
+    same_shape: tuple[bool, ...] = ()  # per block: whether it leaves the shape of the stream as it is
     directions: Directions | None = None
     non_finite: dict[str, int] | None = None
     images: int = 0
@@ -43,8 +78,10 @@ class Evidence:
     control_accuracy: tuple[float, ...] | None = None
     accuracy_images: int | None = None  # test images behind one accuracy, if known
     matched_seeds: bool = True
+    named_seeds: bool = False  # whether the caller named the seeds of both sides
     credit: CreditEvidence | Missing = NO_CREDIT
     leak: LabelLeak | Missing = NO_CREDIT
+    profile: ReadoutProfile | Missing = NO_TRAINING_IMAGES
     weight_drift: Layers | None = None  # of embedding, blocks and read-out
     collapsed: bool = False
 
@@ -57,3 +94,19 @@ class Evidence:
     def gradient_medians(self) -> Tensor:
         """The median over all images of ‖g_l‖, (L+1,)."""
         return self.gradient_norms.median(dim=1).values
+
+    @cached_property
+    def sensitivities(self) -> Tensor:
+        """s_l = ‖h_l‖·‖g_l‖/‖e‖ of every image with an error, (L+1, images): free of the stream's units.
+
+        How much the loss moves, in units of the output error, when the state moves by its own size.
+        """
+        wrong = self.error_norms > 0
+        return self.hidden_norms[:, wrong] * self.gradient_norms[:, wrong] / self.error_norms[wrong]
+
+    @cached_property
+    def influences(self) -> Tensor:
+        """c_l = ‖h_{l+1} - h_l‖·‖g_{l+1}‖/‖e‖ of every image with an error, (L, images); NaN where shapes change."""
+        wrong = self.error_norms > 0
+        steps = self.hidden_norms.new_zeros(0, len(self.error_norms)) if self.step_norms is None else self.step_norms
+        return steps[:, wrong] * self.gradient_norms[1 : len(steps) + 1, wrong] / self.error_norms[wrong]

@@ -22,11 +22,11 @@ from creditscope.evidence.alignment import AlignmentLedger, paired_vectors
 from creditscope.evidence.ledger import Ledger
 from creditscope.evidence.records import Evidence
 from creditscope.probes.source import CreditFunction, checked_signals, credit_source
-from creditscope.protocols import judge, protocol_named
+from creditscope.protocols import DEFAULT, PROTOCOLS, judge
 from creditscope.records.report import Report
 from creditscope.stream.isolation import own_gradients, preserved_rng, undisturbed
+from creditscope.stream.reading import Read
 from creditscope.stream.reference_model import own_credit, referenced
-from creditscope.stream.states import Read
 from creditscope.stream.trace import LossFunction, Trace, cross_entropy
 from creditscope.verdict import Finding, Status
 
@@ -122,7 +122,7 @@ class Monitor:
             return None
         row = self._measured(epoch)
         self.history.append(row)
-        self.should_stop |= judge(protocol_named("three"), row.findings).outcome == "fail"
+        self.should_stop |= judge(PROTOCOLS[DEFAULT], row.findings).outcome == "fail"
         if self._writer is not None:
             for name, value in row.scalars().items():
                 self._writer.add_scalar(f"creditscope/{name}", value, epoch)
@@ -162,7 +162,7 @@ class Monitor:
         hidden, gradient = (
             tuple(norms.median(dim=1).values.tolist()) for norms in (evidence.hidden_norms, evidence.gradient_norms)
         )
-        findings = examine_all(evidence, protocol_named("three").variants, self._options["thresholds"])
+        findings = examine_all(evidence, PROTOCOLS[DEFAULT], self._options["thresholds"])
         return Row(epoch, accuracy, hidden, gradient, findings, gamma)
 
     def _repr_html_(self) -> str:

@@ -27,28 +27,13 @@ class Piece:
         return len(self.batch.labels)
 
 
-def raised(stream: Stream, vectors: Tensor, state: Tensor) -> Tensor:
-    """A change of the state that is read as `vectors`: at the token that is read, or equal at all positions.
-
-    Reading is linear with R Rᵀ = c·I, so that Rᵀ/c inverts it.
-    """
-    if state.dim() == 2:
-        return vectors
-    with torch.enable_grad():
-        root = torch.zeros_like(state).requires_grad_()
-        (back,) = torch.autograd.grad(stream.vectors(root), root, vectors)
-    again = stream.vectors(back).double()
-    scale = (again * vectors).sum() / vectors.double().square().sum()
-    return back / torch.where(scale > 0, scale, 1.0).to(back.dtype)
-
-
 def losses_from(
     stream: Stream, batch: Batch, layer: int, state: Tensor, moves: Tensor, loss_fn: LossFunction
 ) -> Tensor:
     """Each sample's loss with h_layer moved in every copy: moves (copies, N, ...) -> (copies, N)."""
     copies, count = moves.shape[:2]
     repeated = state.expand(copies, *state.shape).flatten(0, 1)
-    shift = raised(stream, moves.flatten(0, 1), repeated)
+    shift = stream.reading.widened(moves.flatten(0, 1), repeated)
     with torch.no_grad():
         logits = stream.onward(layer, repeated + shift)
         if logits is None:
@@ -65,6 +50,12 @@ def totals(losses: Tensor) -> Tensor:
 def per_image(values: Tensor, like: Tensor) -> Tensor:
     """One value per sample, in a shape that broadcasts with `like`."""
     return values.view(-1, *[1] * (like.dim() - 1))
+
+
+def lengths(stream: Stream, state: Tensor) -> Tensor:
+    """The length of each sample's state by the read rule, in float64; of all its positions together if all count."""
+    rows, factor = stream.reading.rows(state)
+    return sizes(rows) * factor
 
 
 def sizes(vectors: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.evidence.credit import Interventions, Layers
-from creditscope.probes.images import Piece, losses_from, per_image, sizes, totals
+from creditscope.probes.images import Piece, lengths, losses_from, per_image, sizes, totals
 from creditscope.probes.perturbation import Correlation, perturb
 from creditscope.stream.isolation import as_float64, in_float64
 from creditscope.stream.states import Stream
@@ -86,7 +86,7 @@ def nudge(stream: Stream, piece: Piece, trace: Trace, layer: int, *, absolute: b
     credit = piece.credit[layer].to(state.dtype)
     numbers = credit[0].numel()
     rms = sizes(credit) / numbers**0.5
-    scale = torch.ones_like(rms) if absolute else sizes(stream.vectors(state)) / numbers**0.5
+    scale = torch.ones_like(rms) if absolute else lengths(stream, state) / numbers**0.5
     direction = torch.where(per_image(rms, credit) > 0, credit / per_image(rms, credit).to(credit.dtype), 0.0)
     move = -NUDGE * per_image(scale, credit).to(credit.dtype) * direction
     after = losses_from(stream, piece.batch, layer, state, move[None], loss_fn)[0]

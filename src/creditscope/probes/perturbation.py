@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from creditscope.probes.images import ROWS, Piece, losses_from, sizes, totals
+from creditscope.probes.images import ROWS, Piece, lengths, losses_from, sizes, totals
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, Trace
 
@@ -54,7 +54,7 @@ def perturb(
     """
     state = trace.hiddens[layer]
     credit, gradient = (side[layer].to(state.dtype) for side in (piece.credit, piece.gradients))
-    step = torch.full_like(sizes(credit), STEP) if absolute else STEP * sizes(stream.vectors(state))
+    step = torch.full_like(sizes(credit), STEP) if absolute else STEP * lengths(stream, state)
     copies = max(1, min(DIRECTIONS, ROWS // len(piece)))
     for start in range(0, DIRECTIONS, copies):
         count = min(copies, DIRECTIONS - start)

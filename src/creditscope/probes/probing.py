@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,16 +11,19 @@ import torch
 
 from creditscope.batch import Batch, first_images
 from creditscope.errors import InvalidInput
-from creditscope.evidence.records import Evidence
+from creditscope.evidence.records import NO_TRAINING_IMAGES, Evidence
 from creditscope.probes.credit import CreditLedger
 from creditscope.probes.images import PROBE_IMAGES
 from creditscope.probes.label_leak import Answers, answers_of, label_leak
+from creditscope.probes.linear_readout import NotFinite, ReadoutLedger
 from creditscope.probes.source import credit_source
-from creditscope.probes.weight_drift import weight_drift
+from creditscope.probes.weight_drift import initial_weights, weight_drift
 from creditscope.stream.isolation import own_gradients
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, Trace
+from creditscope.verdict import Missing, Reason
 
+FEW = 8  # images that show the classes and the read rule
 SEED = 0  # of the probes' own generator, so that audits are reproducible
 
 
@@ -45,6 +48,20 @@ class Probing:
         self._lost = lost
         self._credit = CreditLedger(stream, self._source) if self._source is not None and lost is None else None
         self._images: list[Batch] = []
+        self._readouts: ReadoutLedger | Missing = NO_TRAINING_IMAGES
+
+    def fit_readouts(self, training: Sequence[Batch], initial: Any) -> None:
+        """Fit a linear read-out of every state; the read rule is settled on the way."""
+        first = training[0]
+        classes = self._stream.settle(first_images(first, FEW).inputs).shape[-1]
+        if first.labels.dim() != 1 or first.labels.is_floating_point():
+            self._readouts = Missing(Reason.NOT_APPLICABLE, "the labels are not one class per image")
+            return
+        start = None if initial is None else initial_weights(self._stream.subject, initial)
+        try:
+            self._readouts = ReadoutLedger(self._stream, training, classes, start)
+        except NotFinite:
+            self._readouts = Missing(Reason.NOT_POSSIBLE, "the states of the training images are not finite")
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
@@ -57,6 +74,8 @@ class Probing:
 
     def add(self, batch: Batch, trace: Trace) -> None:
         """Take one batch and its trace."""
+        if isinstance(self._readouts, ReadoutLedger):
+            self._readouts.add(batch, trace)
         if self._credit is not None:
             self._credit.add(batch, trace)
         elif self._predict is not None:
@@ -66,6 +85,8 @@ class Probing:
 
     def completed(self, evidence: Evidence, loss_fn: LossFunction, initial: Any) -> Evidence:
         """The evidence with the results of the probes added."""
+        readouts = self._readouts
+        evidence = replace(evidence, profile=readouts if isinstance(readouts, Missing) else readouts.profile())
         if self._source is None and self._predict is None and initial is None:
             return evidence
         generator = torch.Generator().manual_seed(SEED)

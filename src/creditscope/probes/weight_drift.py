@@ -17,15 +17,8 @@ def weight_drift(model: nn.Module, initial: Any, blocks: Sequence[nn.Module]) ->
 
     Parameters before those of the first block belong to the embedding; later ones outside all blocks to the read-out.
     """
-    given = _state(initial)
     own = dict(model.named_parameters())
-    missing = [name for name, p in own.items() if name not in given or given[name].shape != p.shape]
-    if missing:
-        raise InvalidInput(
-            f"initial= lacks or misshapes {len(missing)} of the model's {len(own)} parameters: "
-            f"{', '.join(missing[:8])}.\n"
-            "Drift would be that of another network. Pass the model, or its state_dict(), as it was before training."
-        )
+    given = initial_weights(model, initial)
     where = {id(p): index for index, block in enumerate(blocks, 1) for p in block.parameters()}
     last = len(blocks) + 1
     stage, changes, sizes = 0, [0.0] * (last + 1), [0.0] * (last + 1)
@@ -35,6 +28,20 @@ def weight_drift(model: nn.Module, initial: Any, blocks: Sequence[nn.Module]) ->
         changes[stage] += (parameter.detach().double() - start).square().sum().item()
         sizes[stage] += start.square().sum().item()
     return tuple((a / b) ** 0.5 if b else float("nan") for a, b in zip(changes, sizes, strict=True))
+
+
+def initial_weights(model: nn.Module, initial: Any) -> Mapping[str, Tensor]:
+    """The parameters before training by name, once it is certain that they are those of this model."""
+    given = _state(initial)
+    own = dict(model.named_parameters())
+    missing = [name for name, p in own.items() if name not in given or given[name].shape != p.shape]
+    if missing:
+        raise InvalidInput(
+            f"initial= lacks or misshapes {len(missing)} of the model's {len(own)} parameters: "
+            f"{', '.join(missing[:8])}.\n"
+            "Drift would be that of another network. Pass the model, or its state_dict(), as it was before training."
+        )
+    return given
 
 
 def _state(initial: Any) -> Mapping[str, Tensor]:

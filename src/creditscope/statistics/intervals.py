@@ -52,6 +52,16 @@ def newcombe_interval(left: float, left_images: int, right: float, right_images:
     return difference - down, difference + up
 
 
+def discordant_interval(gained: int, lost: int, images: int) -> Interval:
+    """Interval of (gained - lost)/images, two answers to the same images: only those that differ count.
+
+    variance = (gained + lost + 1 - (gained - lost)²/images)/images², with one more differing image: never zero
+    """
+    difference = (gained - lost) / images
+    error = math.sqrt(max(1.0, gained + lost + 1 - (gained - lost) ** 2 / images)) / images
+    return difference - _normal_quantile() * error, difference + _normal_quantile() * error
+
+
 def _spread(values: Sequence[float]) -> float:
     """Standard deviation (ddof 1); NaN if any value is not finite, which `statistics.stdev` does not accept."""
     return stdev(values) if all(math.isfinite(value) for value in values) else math.nan

@@ -15,7 +15,8 @@ from creditscope.registry import unknown
 from creditscope.stream.discovery import discover
 from creditscope.stream.hooked import HookStream
 from creditscope.stream.published import HiddenStream, PublishedStream
-from creditscope.stream.states import Pass, Read, Shifts, StagedStream, Stream, block_lists
+from creditscope.stream.reading import Read
+from creditscope.stream.states import Pass, Shifts, StagedStream, Stream, block_lists
 from creditscope.stream.unwrap import bare
 
 

@@ -149,7 +149,10 @@ def _probe(stream: Stream, batch: Batch, loss_fn: LossFunction, step: float) -> 
 
 
 def _direction(state: Tensor, gradient: Tensor, generator: torch.Generator) -> Tensor:
-    """‖h‖(ĝ + r) per sample, r a random unit vector; exact zeros stay, because they may lie on a kink."""
+    """‖h‖(ĝ + r), r a random unit vector; every position of a state with positions moves by its own size.
+
+    Exact zeros stay, because they may lie on a kink.
+    """
     noise = torch.randn(state.shape, generator=generator, dtype=torch.float64).to(state.device)
     size = _norm(gradient)
     unit = torch.where(size > 0, gradient / size, 0.0)
@@ -157,6 +160,7 @@ def _direction(state: Tensor, gradient: Tensor, generator: torch.Generator) -> T
 
 
 def _norm(x: Tensor) -> Tensor:
-    """‖·‖₂ of each sample in float64, of a shape that broadcasts with it."""
-    norms: Tensor = torch.linalg.vector_norm(x.flatten(1), dim=1, dtype=torch.float64)
-    return norms.view(-1, *[1] * (x.dim() - 1))
+    """‖·‖₂ along the features in float64, of a shape that broadcasts with x: of each token (N, T, d), pixel or sample."""
+    axis = 1 if x.dim() == 4 else -1
+    norms: Tensor = torch.linalg.vector_norm(x, dim=axis, keepdim=True, dtype=torch.float64)
+    return norms

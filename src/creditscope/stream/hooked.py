@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from creditscope.batch import each_tensor
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.hooks import HookedBlocks
-from creditscope.stream.states import Pass, Read, Shifts, Stream, called, logits_of
+from creditscope.stream.reading import Read
+from creditscope.stream.states import Pass, Shifts, Stream, called, logits_of
 
 
 class HookStream(Stream):

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from creditscope.errors import ModelMismatch
 from creditscope.stream.hooks import BlockPass, HookedBlocks, first_tensor, residual
-from creditscope.stream.states import Pass, Read, Shifts, StagedStream, Stream, block_lists, called, logits_of
+from creditscope.stream.reading import Read
+from creditscope.stream.states import Pass, Shifts, StagedStream, Stream, block_lists, called, logits_of
 
 
 class PublishedStream(StagedStream):

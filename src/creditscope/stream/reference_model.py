@@ -17,7 +17,8 @@ from creditscope.credit import CreditSource
 from creditscope.errors import ModelMismatch
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.find import find_stream
-from creditscope.stream.states import Pass, Read, Shifts, Stream
+from creditscope.stream.reading import Read
+from creditscope.stream.states import Pass, Shifts, Stream
 from creditscope.stream.trace import LossFunction, capture, per_sample
 from creditscope.stream.unwrap import bare
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from creditscope.batch import each_tensor
-from creditscope.errors import InvalidInput, ModelMismatch
+from creditscope.errors import ModelMismatch
 from creditscope.provenance import Guard
 from creditscope.stream.hooks import changed_in_place, first_tensor
+from creditscope.stream.reading import Read, Reading
 
-Read = Literal["auto", "first", "mean", "all"] | int
 Shifts = Mapping[int, Tensor]
 
 
@@ -89,33 +89,14 @@ class Stream(ABC):
                     return rule
         return "mean"
 
-    def vectors(self, state: Tensor) -> Tensor:
-        """The vectors read from a state: (N, d), or (N, positions, d) if every position counts.
+    @property
+    def reading(self) -> Reading:
+        """How states with positions are read."""
+        return Reading(self.rule)
 
-        A flat state is read as it is; a token state (N, T, d) at one token, as the mean or at all of them; a
-        convolutional state (N, C, H, W) as the mean over H and W. The same linear map reads credit and gradients.
-        """
-        if state.dim() == 2:
-            return state
-        if state.dim() == 4:
-            positions = state.flatten(2).transpose(1, 2)
-            return positions if self.rule == "all" else positions.mean(1)
-        if state.dim() != 3:
-            raise ModelMismatch(
-                f"A state of shape {tuple(state.shape)} is neither (N, d), (N, tokens, d) nor (N, C, H, W).\n"
-                "Its norm along the feature axis is not defined. Name blocks whose states have one of these shapes."
-            )
-        if self.rule == "all":
-            return state
-        if self.rule == "mean":
-            return state.mean(1)
-        token = self.rule if isinstance(self.rule, int) else 0
-        if not -state.shape[1] <= token < state.shape[1]:
-            raise InvalidInput(
-                f"read={token} is outside a state of {state.shape[1]} tokens.\n"
-                "Pass a token index within the sequence, or 'first', 'mean' or 'all'."
-            )
-        return state[:, token]
+    def vectors(self, tensor: Tensor) -> Tensor:
+        """The direction that stands for a gradient or a credit signal, by the read rule."""
+        return self.reading.vectors(tensor)
 
 
 class StagedStream(Stream):

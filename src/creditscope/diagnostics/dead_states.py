@@ -1,0 +1,48 @@
+"""D11, dead states: the sensitivity of the loss to each state, free of units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from creditscope.diagnostics import diagnostic
+from creditscope.verdict import Limit, Measurement
+
+if TYPE_CHECKING:
+    from creditscope.evidence.records import Evidence
+
+LOWER_TAIL = 0.1
+
+
+@diagnostic(
+    "D11",
+    title="Dead states",
+    question="does the loss depend on every state?",
+    formula="The smallest relative sensitivity of any state, at the 10th percentile of the images.\n\n"
+    "min over l of the 10th percentile of  s_l = ‖h_l‖·‖g_l‖/‖e‖  over images with e ≠ 0",
+    limit=Limit(
+        at=1e-4,
+        fires="below",
+        because="sound networks have 0.009 and more, at initialisation and trained; states behind a dead read-out or a "
+        "cut connection 1e-6 and less",
+    ),
+    means="For a tenth of the images or more the loss hardly moves when this state moves by its own size: the network "
+    "does not use it, and a gradient at it carries nothing.",
+    does_not_mean="It does not depend on the stream's units: an exploded stream behind a LayerNorm has a tiny gradient "
+    "and a normal sensitivity. A small value is not vanishing credit of a method: it is the true gradient's.",
+    do="Look at the layer where the sensitivity falls. A read-out that was scaled away, a saturated activation or a "
+    "block that overwrites the stream are the usual reasons. Report no alignment at that layer.",
+    column="sensitivity",
+)
+def dead_states(evidence: Evidence) -> Measurement:
+    """The smallest 10th percentile of the relative sensitivity over the states."""
+    sensitivities = evidence.sensitivities
+    if not sensitivities.shape[1]:
+        return Measurement(float("nan"), note="no image has an error, so sensitivities are 0/0")
+    tails = sensitivities.kthvalue(1 + int(LOWER_TAIL * (sensitivities.shape[1] - 1)), dim=1).values
+    tails[sensitivities.isnan().any(dim=1)] = float("nan")
+    lowest = int(tails.nan_to_num(nan=-1.0).argmin())
+    return Measurement(
+        tails[lowest].item(),
+        per_layer=tuple(tails.tolist()),
+        note=f"lowest at h_{lowest}; median there {sensitivities[lowest].median().item():.3g}",
+    )

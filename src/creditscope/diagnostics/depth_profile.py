@@ -1,0 +1,53 @@
+"""D10, depth profile: what the blocks add for a linear reader, without retraining."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from creditscope.diagnostics import diagnostic
+from creditscope.statistics.intervals import discordant_interval
+from creditscope.verdict import Limit, Measurement, Missing
+
+if TYPE_CHECKING:
+    from creditscope.evidence.records import Evidence
+
+POINTS = 100.0
+
+
+@diagnostic(
+    "D10",
+    title="Depth profile",
+    question="do the trained blocks make the classes easier to read off the stream?",
+    formula="Accuracy that the blocks add for a linear read-out, in percentage points.\n\n"
+    "R_l = test accuracy of a ridge read-out of h_l, fitted on training images;\n"
+    "R_L - max(R_0, R_L of the same network with its blocks set back to `initial=`)",
+    limit=Limit(
+        at=2.0,
+        fires="below",
+        unit="points",
+        because="the limit of D3, which it follows: on the demo D10 is +24.5, +18.9, -4.4, +13.5 points where D3, by "
+        "retraining, is +26.4, +19.9, -2.7, +16.2",
+    ),
+    means="The deepest state is no easier to read than the embedding, or than the deepest state of the same network "
+    "with its blocks at their start: training the blocks has added nothing for a linear reader.",
+    does_not_mean="It does not say that the method cannot use depth with another read-out: compare D3, which retrains. "
+    "Without `initial=`, random blocks count as a gain of depth.",
+    do="Train the frozen control (D3) before you claim a benefit from depth. Pass `initial=`, so that the gain is over "
+    "random blocks and not only over the embedding.",
+    column="linear read-out",
+)
+def depth_profile(evidence: Evidence) -> Measurement | Missing:
+    """The gain of the deepest read-out over the best of its two competitors, with an interval over test images."""
+    profile = evidence.profile
+    if isinstance(profile, Missing):
+        return profile
+    rival = profile.rival
+    gain = round(POINTS * (rival.gained - rival.lost) / profile.images, 9)
+    low, high = (POINTS * end for end in discordant_interval(rival.gained, rival.lost, profile.images))
+    return Measurement(
+        gain,
+        per_layer=profile.accuracies,
+        interval=(low, high),
+        note=f"R_L {POINTS * profile.accuracies[-1]:.1f} % against {POINTS * rival.accuracy:.1f} % {rival.name}; rise "
+        f"after the first block {POINTS * profile.late_rise:+.1f} points; {profile.training_images:,} training images",
+    )

@@ -1,0 +1,47 @@
+"""D2:tail, the companion of D2: the reference gradient of the images with the smallest one, at any state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from creditscope.diagnostics import diagnostic
+from creditscope.diagnostics.reference import FLOOR, PUBLISHED_BATCH
+from creditscope.verdict import Limit, Measurement
+
+if TYPE_CHECKING:
+    from creditscope.evidence.records import Evidence
+
+LOWER_TAIL = 0.1
+
+
+@diagnostic(
+    "D2",
+    variant="tail",
+    title="Reference of the tail",
+    question="is the reference gradient large enough in every part of the images and at every state?",
+    formula="The smallest gain of any state, at the 10th percentile of the images, as a batch of 128 under a mean loss "
+    "would show it.\n\n"
+    "min over l of the 10th percentile of ‖g_l‖/‖e‖ over images with e ≠ 0, divided by 128",
+    limit=Limit(
+        at=FLOOR,
+        fires="below",
+        because="the limit of D2: 10 x eps of F.cosine_similarity. Dividing by the error takes the fit out, so that a "
+        "network that fits its data does not fire",
+    ),
+    means="For a tenth of the images or more the gradient lies below the clamp of the usual cosine at some state: that "
+    "cosine then compares credit with its clamp, even where the median image is sound.",
+    does_not_mean="It does not mean that the gradient is wrong, nor that the loss ignores the state: an exploded "
+    "stream has a small gradient in its own units. D11 tells the two apart.",
+    do="Report exact cosines (no eps) and how many samples have none. Keep the scale of the stream bounded.",
+    column="",
+)
+def reference_tail(evidence: Evidence) -> Measurement:
+    """The smallest 10th percentile of the gain over the states."""
+    wrong = evidence.error_norms > 0
+    gains = evidence.gradient_norms[:, wrong] / evidence.error_norms[wrong] / PUBLISHED_BATCH
+    if not gains.shape[1]:
+        return Measurement(float("nan"), note="no image has an error, so gains are 0/0")
+    tails = gains.kthvalue(1 + int(LOWER_TAIL * (gains.shape[1] - 1)), dim=1).values
+    tails[gains.isnan().any(dim=1)] = float("nan")
+    lowest = int(tails.nan_to_num(nan=-1.0).argmin())
+    return Measurement(tails[lowest].item(), per_layer=tuple(tails.tolist()), note=f"lowest at h_{lowest}")
