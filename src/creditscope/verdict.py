@@ -36,7 +36,7 @@ class Reason(StrEnum):
     TOO_FEW = "too few"  # too few layers, batches or logged states
     NOT_POSSIBLE = "not possible"  # it was tried, and the measurement failed
     INDECISIVE = "indecisive"  # only a bound or a hint is known, and it does not decide
-    GATED = "gated"  # measured, but the reference gradient has collapsed
+    GATED = "gated"  # the number would not mean what it says
 
 
 Axis = Literal["state", "block"]
@@ -179,8 +179,18 @@ class Finding:
         return self.limit.margin(self.measurement.value)
 
 
+def untrusted_states(findings: Mapping[str, Finding]) -> frozenset[int]:
+    """The states at which no cosine can be interpreted: D11 fires there, or D7 fires, which is about all of them."""
+    dead, precision = findings.get("D11"), findings.get("D7")
+    if precision is not None and precision.status is Status.FIRES:
+        return frozenset(range(len(precision.per_layer)))
+    if dead is None or dead.status is not Status.FIRES:
+        return frozenset()
+    return frozenset(layer for layer, value in enumerate(dead.per_layer) if dead.limit.past(value))
+
+
 def reference_collapsed(findings: Mapping[str, Finding]) -> bool:
-    """Whether D2 says that the reference gradient has collapsed, so that no cosine with it can be interpreted."""
+    """Whether D2 says that the reference has collapsed: clamped cosines and absolute steps are then invalid."""
     reference = findings.get("D2")
     return reference is not None and reference.status is Status.FIRES and reference.cause == "collapsed"
 

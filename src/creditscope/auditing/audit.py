@@ -37,7 +37,7 @@ from creditscope.stream.reading import Read
 from creditscope.stream.reference_model import own_credit, referenced
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, cross_entropy
-from creditscope.verdict import Finding, reference_collapsed
+from creditscope.verdict import Finding, reference_collapsed, untrusted_states
 
 Accuracy = float | Sequence[float]
 
@@ -123,7 +123,7 @@ def audit(
         accuracy=trained,
         control_accuracy=control,
         findings=findings,
-        measures=norm_measures(evidence) | credit_measures(evidence),
+        measures=norm_measures(evidence) | credit_measures(evidence, collapsed=reference_collapsed(findings)),
         exact_layers=_exact_layers(evidence),
         verdict=judge(chosen, findings),
         provenance=_provenance(model, evidence, stream, guards),
@@ -133,14 +133,15 @@ def audit(
 def _examined(
     evidence: Evidence, protocol: AuditProtocol, limits: Mapping[str, float]
 ) -> tuple[Evidence, dict[str, Finding]]:
-    """The evidence and the findings; a collapsed reference is noted in the evidence, which is then examined again."""
+    """The findings; states at which no cosine can be interpreted are noted in the evidence and left out of D5 and D6."""
     credit = evidence.credit
     probe = credit.backprop if isinstance(credit, CreditEvidence) else credit
     if isinstance(probe, HiddenBackprop) and probe.precision == "single":
         protocol = replace(protocol, variants={**protocol.variants, "D9": "single"})
     findings = examine_all(evidence, protocol, limits)
-    if reference_collapsed(findings):
-        evidence = replace(evidence, collapsed=True)
+    untrusted = untrusted_states(findings)
+    if untrusted and isinstance(credit, CreditEvidence):
+        evidence = replace(evidence, untrusted=untrusted)
         findings = examine_all(evidence, protocol, limits)
     return evidence, findings
 

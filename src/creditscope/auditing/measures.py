@@ -8,7 +8,6 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from creditscope.diagnostics.content import GATED
 from creditscope.diagnostics.reference import reference_gain
 from creditscope.evidence.credit import CreditEvidence, Interventions, Layers, Null
 from creditscope.evidence.norms import non_finite
@@ -16,11 +15,12 @@ from creditscope.evidence.records import Evidence
 from creditscope.statistics.layers import deep_mean, mean, spread
 from creditscope.verdict import Measurement, Missing, Reason
 
-COSINES = ("gamma", "gamma_clamped", "gamma_clamped_mean", "gamma_null", "gamma_null_std", "gamma_random")
+CLAMPED = ("gamma_clamped", "gamma_clamped_mean", "rho_absolute", "rho_absolute_bp", "nudge_absolute")
+INVALID = "invalid: the reference gradient lies below the clamp, or the step is absolute (D2)"
 
 
-def credit_measures(evidence: Evidence) -> dict[str, Measurement]:
-    """Γ, ρ, nudging and drift; the notes of cosines with a collapsed reference say so."""
+def credit_measures(evidence: Evidence, *, collapsed: bool) -> dict[str, Measurement]:
+    """Γ, ρ, nudging and drift; notes say which numbers a collapsed reference makes invalid."""
     measures = {}
     if evidence.weight_drift is not None:
         measures["weight_drift"] = _drift(evidence.weight_drift)
@@ -37,10 +37,10 @@ def credit_measures(evidence: Evidence) -> dict[str, Measurement]:
     if credit.residual is not None:
         note = f"distance of the learned bridge from its target, {credit.images:,} images"
         measures["bridge_residual"] = Measurement(credit.residual, note=note)
-    if evidence.collapsed:
-        for name in COSINES:
+    if collapsed:
+        for name in CLAMPED:
             if name in measures:
-                measures[name] = replace(measures[name], note=f"{GATED}; {measures[name].note}")
+                measures[name] = replace(measures[name], note=f"{INVALID}; {measures[name].note}")
     return measures
 
 

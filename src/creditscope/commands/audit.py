@@ -10,6 +10,7 @@ import typer
 
 from creditscope.commands import Plugins, coloured, command, parsing, say, width
 from creditscope.errors import BadFile, InvalidInput
+from creditscope.protocols import DEFAULT
 
 if TYPE_CHECKING:
     from creditscope.report.formats import ReportFormat
@@ -46,7 +47,7 @@ Accuracies = Annotated[list[float] | None, _claim("Accuracy from 0 to 1, once pe
 Controls = Annotated[list[float] | None, _claim("Accuracy of the frozen-block control, once per seed.", "SHARE")]
 Name = Annotated[str, _claim("Name of the network in the report.", show_default=False)]
 Notes = Annotated[str, _claim("A remark to include in the report.", show_default=False)]
-Protocol = Annotated[str, _judging("three, four or april.")]
+Protocol = Annotated[str, _judging("strict, three, four or april.")]
 Thresholds = Annotated[list[str] | None, _judging("Override a limit, as in D1=100. Repeatable.", "CODE=VALUE")]
 Check = Annotated[bool, _judging("First compare the backward pass with a finite difference.")]
 Out = Annotated[
@@ -75,7 +76,7 @@ def audit(
     control_accuracy: Controls = None,
     name: Name = "",
     notes: Notes = "",
-    protocol: Protocol = "three",
+    protocol: Protocol = DEFAULT,
     threshold: Thresholds = None,
     gradient_check: Check = True,
     out: Out = None,

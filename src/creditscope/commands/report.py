@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from creditscope.commands import Plugins, coloured, command, parsing, say, width
+from creditscope.protocols import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +92,7 @@ def study_pages(
     title: str,
     folder: Path,
     *,
-    protocol: str = "three",
+    protocol: str = DEFAULT,
     decisions: Sequence[Decision] = (),
 ) -> Path:
     """The pages of a study: every finished run, judged beside its frozen control."""

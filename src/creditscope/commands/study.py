@@ -10,6 +10,7 @@ import typer
 
 from creditscope.commands import Plugins, command, say, width
 from creditscope.errors import InvalidInput, UnknownName
+from creditscope.protocols import DEFAULT
 
 if TYPE_CHECKING:
     from creditscope.study.declaration import Study
@@ -229,7 +230,7 @@ def report(
     results: Results = None,
     budget: Budget = None,
     only: Only = None,
-    protocol: Annotated[str, typer.Option(help="three or four.")] = "three",
+    protocol: Annotated[str, typer.Option(help="strict, three or four.")] = DEFAULT,
     html: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write HTML pages too, one for each run.")] = None,
     plugin: Plugins = None,
 ) -> int:

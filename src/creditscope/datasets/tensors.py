@@ -93,6 +93,10 @@ class Dataset:
         """The training set in order, standardised and not augmented; the last batch may be smaller."""
         return self._batches(self.train, size)
 
+    def training_batches(self, size: int) -> Iterator[Batch]:
+        """The training set in order, standardised and not augmented; the last batch may be smaller."""
+        return self._batches(self.train, size)
+
     def test_batches(self, size: int) -> Iterator[Batch]:
         """The test set in order, standardised; the last batch may be smaller."""
         return self._batches(self.test, size)

@@ -39,7 +39,10 @@ def aggregation(evidence: Evidence) -> Measurement | Missing:
     credit = evidence.credit
     if isinstance(credit, Missing):
         return credit
-    gammas = inexact(credit.alignment.exact, credit.exact_layers)
+    left_out = credit.exact_layers | evidence.untrusted
+    gammas = inexact(credit.alignment.exact, left_out)
+    if not gammas and evidence.untrusted:
+        return Missing(Reason.GATED, GATED)
     if not gammas:
         return Missing(Reason.NOT_APPLICABLE, "the credit is the gradient by construction at every layer")
     if len(gammas) < FEWEST:
@@ -48,19 +51,18 @@ def aggregation(evidence: Evidence) -> Measurement | Missing:
     if overall <= 0:
         text = f"the mean of Γ over the layers is {overall:.3g}, so no layer can carry it"
         return Missing(Reason.NOT_APPLICABLE, text)
-    z = _null_z_score(credit)
+    z = _null_z_score(credit, left_out)
     if z < FLOOR:
         text = f"the mean of Γ over the layers, {overall:.3g}, is within its null (z = {z:.1f})"
         return Missing(Reason.NOT_APPLICABLE, text)
     share = leave_best_out_ratio(gammas)
     note = f"mean Γ {overall:.3g}, {share * overall:.3g} without its largest layer"
-    measured = Measurement(share, note=note)
-    return Missing(Reason.GATED, GATED, measured) if evidence.collapsed else measured
+    return Measurement(share, note=note)
 
 
-def _null_z_score(credit: CreditEvidence) -> float:
+def _null_z_score(credit: CreditEvidence, left_out: frozenset[int]) -> float:
     """The z-score of the mean over all layers against its null; NaN without one."""
     if isinstance(credit.null, Missing):
         return float("nan")
-    draws = [mean(inexact(draw, credit.exact_layers)) for draw in credit.null.draws]
-    return z_score(mean(inexact(credit.null.own, credit.exact_layers)), draws)
+    draws = [mean(inexact(draw, left_out)) for draw in credit.null.draws]
+    return z_score(mean(inexact(credit.null.own, left_out)), draws)

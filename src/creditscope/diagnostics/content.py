@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
 
 FLOOR = 3.0
-GATED = "not interpretable: the reference has collapsed (D2)"
+GATED = "not interpretable: the loss does not depend on these states (D11), or rounding decides (D7)"
 
 
 @diagnostic(
@@ -46,11 +46,13 @@ def content(evidence: Evidence) -> Measurement | Missing:
         return null
     if len(null.own) < 2:
         return Missing(Reason.NOT_APPLICABLE, "the network has no blocks, so no deep layers")
-    draws = [deep_mean(draw, credit.exact_layers) for draw in null.draws]
-    own = deep_mean(null.own, credit.exact_layers)
+    left_out = credit.exact_layers | evidence.untrusted
+    if evidence.untrusted and left_out >= set(range(1, len(null.own))):
+        return Missing(Reason.GATED, GATED)
+    draws = [deep_mean(draw, left_out) for draw in null.draws]
+    own = deep_mean(null.own, left_out)
     z = z_score(own, draws)
     per_layer = tuple(z_score(g, [draw[layer] for draw in null.draws]) for layer, g in enumerate(null.own))
     chance = f"{mean(draws):.2g} ± {spread(draws):.2g} under {null.kind} ({len(draws)} draws)"
     note = f"deep Γ {own:.3g} against {chance}" + ("; anti-aligned" if z < -FLOOR else "")
-    measured = Measurement(z, per_layer=per_layer, note=note)
-    return Missing(Reason.GATED, GATED, measured) if evidence.collapsed else measured
+    return Measurement(z, per_layer=per_layer, note=note)

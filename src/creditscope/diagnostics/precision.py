@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
-from creditscope.diagnostics.content import GATED
 from creditscope.statistics.layers import deep_mean, z_score
 from creditscope.verdict import Limit, Measurement, Missing
 
@@ -45,8 +44,7 @@ def precision(evidence: Evidence) -> Measurement | Missing:
     if isinstance(measured, Missing):
         return measured
     worst = min(measured.cosines, key=lambda cosine: (cosine == cosine, cosine))  # NaN first
-    notes = [_rounding(worst, measured.dtype), *_clamp_and_content(credit), f"Γ and z are {GATED}"]
-    note = "; ".join(notes if evidence.collapsed else notes[:-1])
+    note = "; ".join([_rounding(worst, measured.dtype), *_clamp_and_content(credit)])
     return Measurement(worst, per_layer=measured.cosines, note=note)
 
 

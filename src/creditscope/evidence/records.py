@@ -62,7 +62,7 @@ class Evidence:
     """Per-sample norms over all images, D4's directions, counts, accuracies and probes.
 
     credit, leak, profile   what was measured, or why it is missing
-    collapsed               D2's finding: no cosine with the reference can be interpreted
+    untrusted               states at which no cosine can be interpreted: D11 fires there, or D7 does
     """
 
     hidden_norms: Tensor  # (L+1, samples), float64
@@ -83,7 +83,7 @@ class Evidence:
     leak: LabelLeak | Missing = NO_CREDIT
     profile: ReadoutProfile | Missing = NO_TRAINING_IMAGES
     weight_drift: Layers | None = None  # of embedding, blocks and read-out
-    collapsed: bool = False
+    untrusted: frozenset[int] = frozenset()
 
     @cached_property
     def hidden_medians(self) -> Tensor:

@@ -92,9 +92,11 @@ class RunArchive:
             self._tables[study] = self.audit_rows_under(study, {})
         return self._tables[study]
 
-    def audit_rows_under(self, study: str, limits: Mapping[str, float], protocol: str = "three") -> list[AuditRow]:
-        """The audit table with other limits, or with the verdicts of another protocol."""
-        return audit_table(self.plan(study), _CachedStore(self), protocol=protocol, limits=limits)
+    def audit_rows_under(self, study: str, limits: Mapping[str, float], protocol: str = "") -> list[AuditRow]:
+        """The audit table with other limits, or with the verdicts of another protocol than the paper's."""
+        return audit_table(
+            self.plan(study), _CachedStore(self), protocol=protocol or self.paper.protocol, limits=limits
+        )
 
     def audit_row(self, study: str, where: Where) -> AuditRow | None:
         """The row of the audit table with these settings; None if none of its seeds was run."""

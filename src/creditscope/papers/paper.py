@@ -12,6 +12,7 @@ from creditscope.options import Option
 from creditscope.papers.published import PublishedFigures
 from creditscope.papers.quantities import Flags, Quantity
 from creditscope.papers.reasons import DifferenceReason
+from creditscope.protocols import DEFAULT
 from creditscope.registry import unknown
 from creditscope.runs.spec import RunSpec
 
@@ -80,6 +81,7 @@ class Paper:
     """One paper: everything the engine needs to know about it.
 
     studies         the folder of study files, one for every experiment
+    protocol        the protocol whose verdicts its tables show
     budgets         the default one first, the one as published last
     introduction    a paragraph for its page: notation, and how its names map to ours
     describe_runs   what a caption should add about the runs of a study
@@ -94,6 +96,7 @@ class Paper:
     claims: tuple[Claim, ...] = ()
     findings: tuple[Claim, ...] = ()
     reasons: tuple[DifferenceReason, ...] = ()
+    protocol: str = DEFAULT
     budgets: tuple[str, ...] = ("laptop", "paper")
     introduction: str = ""
     verdicts: VerdictSection | None = None

@@ -25,7 +25,8 @@ HEADINGS = {
     "weight_drift": "drift of W",
 }
 ELSEWHERE = ("gradient_norm", "gamma_null", "gamma_null_std", "gamma_random")  # shown by D2 and D6
-COSINES = ("gamma", "gamma_clamped", "gamma_clamped_mean")  # with the reference gradient
+CLAMPED = ("gamma_clamped", "gamma_clamped_mean", "rho_absolute", "rho_absolute_bp", "nudge_absolute")
+WHY_GATED = "invalid, because the reference gradient lies below the clamp or the step is absolute (D2)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Column:
     heading: str
     cells: tuple[float | None, ...]
     past: tuple[bool, ...]  # beyond the limit of a diagnostic that fires
-    gated: bool = False  # not interpretable: the reference has collapsed
+    gated: bool = False  # not interpretable: `WHY_GATED`
 
 
 def columns(report: Report) -> list[Column]:
@@ -55,15 +56,15 @@ def columns(report: Report) -> list[Column]:
 
 
 def collapsed(report: Report) -> bool:
-    """Whether the reference gradient has collapsed, so that no cosine with it can be interpreted."""
+    """Whether the reference gradient lies below the clamp, so that clamped cosines and absolute steps are invalid."""
     return reference_collapsed(report.findings)
 
 
 def gated(report: Report, key: str) -> bool:
-    """Whether a finding or measure is not interpretable, because it is a cosine with a collapsed reference."""
+    """Whether a number must not be read: a clamped cosine or absolute step below the clamp, or a gated finding."""
     if key in report.findings:
         return report.findings[key].reason is Reason.GATED
-    return key in COSINES and collapsed(report)
+    return key in CLAMPED and collapsed(report)
 
 
 def scale_bars(report: Report, room: int) -> list[str]:

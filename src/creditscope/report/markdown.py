@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from creditscope.records.report import Report
 from creditscope.report.claim_card import claim_card
 from creditscope.report.form.reporting_form import form
-from creditscope.report.layers import Column, columns
+from creditscope.report.layers import WHY_GATED, Column, columns
 from creditscope.report.numbers import distance, interval, limit, number, value
 from creditscope.report.reading import advisory, not_meant, remedies
 from creditscope.report.views import AuditView
@@ -70,7 +70,7 @@ def _layers(report: Report) -> Iterator[str]:
         layers = range(report.subject.depth + 1)
         yield table(heads, [(str(layer), *(_cell(column, layer) for column in layered)) for layer in layers])
     if any(column.gated for column in layered):
-        yield "_Struck out: not interpretable, because the reference has collapsed._"
+        yield f"_Struck out: {WHY_GATED}._"
 
 
 def _cell(column: Column, layer: int) -> str:

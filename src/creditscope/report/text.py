@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from creditscope.provenance import Guard
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
-from creditscope.report.layers import Column, collapsed, columns, scale_bars
+from creditscope.report.layers import WHY_GATED, Column, collapsed, columns, scale_bars
 from creditscope.report.layout import (
     NARROWEST,
     Flag,
@@ -85,7 +85,7 @@ def _layers(report: Report, width: int, paint: Paint) -> str:
     text = "\n\n".join("\n".join(line.rstrip() for line in lines) for lines in drawn)
     notes = []
     if any(column.gated for panel in panels for column in panel):
-        notes.append("in brackets: not interpretable, the reference has collapsed")
+        notes.append(f"in brackets: {WHY_GATED}")
     if any(any(column.past) for panel in panels for column in panel):
         notes.append("!: beyond the limit of a diagnostic that fires")
     return "\n".join([text, *(paint(line, "dim") for note in notes for line in indented(note, width))])
@@ -161,5 +161,7 @@ def _also_measured(report: Report, width: int, paint: Paint) -> str:
 def _verdict(report: Report, width: int, paint: Paint) -> str:
     section = verdict_section("Verdict", report.verdict, (report.verdict.why, left_open(report)), width, paint)
     if collapsed(report) and "gamma" in report.measures:
-        section += f"\n  {paint('Γ is not interpretable: the reference has collapsed.', 'yellow')}"
+        section += (
+            f"\n  {paint('Γ clamped is invalid: the gradient lies below the clamp (D2). Exact Γ is valid.', 'yellow')}"
+        )
     return section

@@ -49,6 +49,7 @@ def audit_checkpoint(
             "control_accuracy": control,
             "credit": checkpoint.credit(),
             "initial": _untrained(checkpoint, spec, data),
+            "training": _training_images(checkpoint, data, batch_size),
             **options,
         },
     )
@@ -67,6 +68,12 @@ def _images(checkpoint: Checkpoint, data: Dataset, size: int) -> Iterator[Batch]
     """The test set, batch by batch, on the checkpoint's device."""
     device = next(checkpoint.network.parameters()).device
     return (Batch(inputs.to(device), labels.to(device)) for inputs, labels in data.test_batches(size))
+
+
+def _training_images(checkpoint: Checkpoint, data: Dataset, size: int) -> Iterator[Batch]:
+    """The training set as it is, not augmented, on the checkpoint's device."""
+    device = next(checkpoint.network.parameters()).device
+    return (Batch(inputs.to(device), labels.to(device)) for inputs, labels in data.training_batches(size))
 
 
 @dataclass(frozen=True, slots=True)

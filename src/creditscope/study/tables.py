@@ -11,7 +11,7 @@ from pydantic import Field
 from creditscope.diagnostics.depth import POINTS, from_accuracies
 from creditscope.diagnostics.seeds import over_seeds
 from creditscope.errors import InvalidInput
-from creditscope.protocols import judge, protocol_named
+from creditscope.protocols import DEFAULT, judge, protocol_named
 from creditscope.records.labels import labels
 from creditscope.records.record import Record
 from creditscope.records.run import RunRecord, after_divergence
@@ -55,13 +55,13 @@ class AuditRow(Record):
 
 
 def audit_table(
-    runs: Plan, store: Store, *, protocol: str = "three", limits: Mapping[str, float] | None = None
+    runs: Plan, store: Store, *, protocol: str = DEFAULT, limits: Mapping[str, float] | None = None
 ) -> list[AuditRow]:
     """A row for each setting of a study, over its seeds; `limits` replaces limits of diagnostics by code."""
-    if variants := protocol_named(protocol).variants:
+    if variants := set(protocol_named(protocol).variants) - {"D3"}:  # D3 is computed from accuracies, in any form
         raise InvalidInput(
             f"The protocol {protocol!r} measures {', '.join(variants)} in a form that records do not hold.\n"
-            "The verdicts would use other numbers. Use three or four, or audit the weights."
+            "The verdicts would use other numbers. Use strict, three or four, or audit the weights."
         )
     records = {key: store.record(key) for key in runs if store.record_path(key) is not None}
     return table_of(runs, records, protocol, dict(limits or {}))
@@ -149,15 +149,18 @@ class _Judging:
 
     def depth(self, trained: tuple[float, ...], control: tuple[float, ...] | None, images: int) -> Finding:
         """D3 from accuracies alone."""
-        return from_accuracies(trained, control, images, self.limits.get("D3"))
+        variant = protocol_named(self.protocol).variants.get("D3", "")
+        return from_accuracies(trained, control, images, self.limits.get("D3"), variant=variant)
 
     def rejudged(self, finding: Finding) -> Finding:
-        """A stored finding, judged by another limit if one was given."""
-        at = self.limits.get(finding.code)
-        if at is None or finding.measurement is None or finding.status is Status.SKIPPED or at == finding.limit.at:
+        """A stored finding as this protocol judges it, by another limit if one was given."""
+        if finding.measurement is None or finding.status is Status.SKIPPED:
             return finding
-        limit = finding.limit.moved(at)
-        return replace(finding, limit=limit, status=limit.judge(finding.measurement))
+        at = self.limits.get(finding.code, finding.limit.at)
+        limit = finding.limit.moved(at) if at != finding.limit.at else finding.limit
+        status = limit.judge(finding.measurement)
+        unjudged = finding.code in protocol_named(self.protocol).unjudged and status is not Status.UNDEFINED
+        return replace(finding, limit=limit, status=Status.MEASURED if unjudged else status)
 
 
 def _in_order(findings: Mapping[str, Finding]) -> dict[str, Finding]:

@@ -34,6 +34,7 @@ PAPER = Paper(
     findings=FINDINGS,
     reasons=read_reasons(FOLDER / "reasons.json"),
     introduction=INTRODUCTION,
+    protocol="three",
     verdicts=VerdictSection("main_audit", "Our verdicts on the main audit", published_row, remarks),
     describe_runs=describe_dfa,
 )

@@ -14,7 +14,7 @@ def gamma_plan(inputs: ChartInputs) -> ChartPlan | None:
     points = layered(inputs.views, "gamma")
     if not points:
         return None
-    grey = [view.label for view in inputs.views if view.report is not None and collapsed(view.report)]
+    faded = [view for view in inputs.views if view.report is not None and collapsed(view.report)]
     caption = "Cosine between credit and backprop gradient, per layer."
     null = _null(inputs) if inputs.alone is not None else []
     others = layered(inputs.views, "gamma_clamped") if inputs.alone is not None else []
@@ -22,10 +22,9 @@ def gamma_plan(inputs: ChartInputs) -> ChartPlan | None:
         caption += " Grey bars: Γ by chance, mean ± 3 standard deviations of the null."
     if others:
         caption += " Open circles: the value that a cosine with clamped norms gives."
-    if grey:
-        caption += " Faded: not interpretable, because the reference has collapsed."
-    banner = [{"label": "not interpretable: the reference has collapsed"}] if grey and inputs.alone is not None else []
-    rows = {"points": points, "others": others, "null": null, "zero": [{"value": 0}], "banner": banner}
+    if others and faded:
+        caption += " Faded circles: invalid, because the gradient lies below the clamp (D2)."
+    rows = {"points": points, "others": others, "null": null, "zero": [{"value": 0}]}
     return ChartPlan("gamma", "Alignment Γ per layer", caption, drawn.gamma, rows, (*LAYER, ("Γ", "text")))
 
 

@@ -7,7 +7,6 @@ from statistics import fmean
 
 from creditscope.registry import natural_key
 from creditscope.report.html.tables import ICONS, OUTCOMES, TONES, Cell, PageTable, verdict_cell
-from creditscope.report.layers import collapsed
 from creditscope.report.numbers import ABSENT, accuracy, number, value
 from creditscope.report.reading import advisory
 from creditscope.report.study_views import Accuracies, JudgedMethod
@@ -61,17 +60,12 @@ def _run(view: AuditView, codes: Sequence[str]) -> list[Cell]:
 
 
 def _gamma(view: AuditView) -> tuple[Cell, Cell]:
-    """Γ at layer 0 and over the deep layers; grey where the reference has collapsed."""
+    """Exact Γ at layer 0 and over the deep layers."""
     report = view.report
     gamma = report.measures.get("gamma") if report is not None else None
     if report is None or gamma is None or not gamma.per_layer:
         return NOTHING, NOTHING
-    tone = "grey" if collapsed(report) else ""
-    brackets = "({})" if tone else "{}"
-    return (
-        Cell(brackets.format(number(gamma.per_layer[0])), gamma.per_layer[0], tone),
-        Cell(brackets.format(number(gamma.value)), gamma.value, tone),
-    )
+    return Cell(number(gamma.per_layer[0]), gamma.per_layer[0]), Cell(number(gamma.value), gamma.value)
 
 
 def _finding(finding: Finding | None, *, soft: bool = False) -> Cell:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
-from creditscope.report.layers import columns
+from creditscope.report.layers import WHY_GATED, columns
 from creditscope.report.numbers import ABSENT, accuracy, distance, interval, limit, number, value
 from creditscope.report.reading import advisory
 from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
 
-ICONS = {"pass": "✓", "fires": "▲", "undecided": "◐", "undefined": "∅", "skipped": "–"}
+ICONS = {"pass": "✓", "fires": "▲", "undecided": "◐", "undefined": "∅", "skipped": "–", "measured": "·"}
 TONES = {"pass": "good", "fires": "bad"}
 OUTCOMES = {"pass": ("✓", "good"), "fail": ("✗", "bad"), "inconclusive": ("?", "open")}
 
@@ -111,7 +111,7 @@ def layer_table(report: Report) -> PageTable | None:
     if any(any(column.past) for column in layered):
         notes.append("▲ beyond the limit of a diagnostic that fires.")
     if any(column.gated for column in layered):
-        notes.append("In brackets: not interpretable, because the reference has collapsed.")
+        notes.append(f"In brackets: {WHY_GATED}.")
     return PageTable("layers", "Layer by layer", " ".join(notes), heads, tuple(rows))
 
 

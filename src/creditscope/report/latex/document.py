@@ -8,7 +8,7 @@ from creditscope.records.report import Report
 from creditscope.report.claim_card import claim_card
 from creditscope.report.form.reporting_form import form
 from creditscope.report.latex.escaping import escaped
-from creditscope.report.layers import Column, columns
+from creditscope.report.layers import WHY_GATED, Column, columns
 from creditscope.report.numbers import distance, limit, number, value
 from creditscope.report.reading import advisory
 from creditscope.report.views import AuditView
@@ -59,7 +59,7 @@ def layers(report: Report) -> Iterator[str]:
     for start in range(0, len(layered), WIDE):
         some = layered[start : start + WIDE]
         body = [(str(layer), *(_cell(column, layer) for column in some)) for layer in range(report.subject.depth + 1)]
-        grey = " In brackets: not interpretable, the reference has collapsed." if any(c.gated for c in some) else ""
+        grey = f" In brackets: {WHY_GATED}." if any(c.gated for c in some) else ""
         heads = ("Layer", *(escaped(column.heading) for column in some))
         caption = f"{escaped(report.subject.name)}, layer by layer.{grey}"
         yield _floating(caption, _tabular("r" * len(heads), heads, body))
