@@ -133,7 +133,7 @@ def audit(
 def _examined(
     evidence: Evidence, protocol: AuditProtocol, limits: Mapping[str, float]
 ) -> tuple[Evidence, dict[str, Finding]]:
-    """The findings; states at which no cosine can be interpreted are noted in the evidence and left out of D5 and D6."""
+    """The findings; states at which no cosine can be interpreted are noted and left out of D5 and D6."""
     credit = evidence.credit
     probe = credit.backprop if isinstance(credit, CreditEvidence) else credit
     if isinstance(probe, HiddenBackprop) and probe.precision == "single":

@@ -32,8 +32,8 @@ FLOOR = 1e-7  # 10 x eps of F.cosine_similarity
     "Cause `fitted`: the gradient is small because the errors are small, and the reference is sound.",
     does_not_mean="It does not mean that rounding destroyed the gradient: in float32 its direction is still exact. "
     "With cause `fitted` it is not a failure, and Γ stays valid.",
-    do="Cause `collapsed`: report no Γ for this network. Train again with the scale of the stream bounded, or report Γ "
-    "from epochs in which the reference was still valid. Cause `fitted`: report the gain beside the value.",
+    do="Cause `collapsed`: report exact cosines (no eps), not clamped ones, and keep the scale of the stream bounded. "
+    "Cause `fitted`: report the gain beside the value.",
     column="‖g‖/128",
 )
 def reference_validity(evidence: Evidence) -> Measurement:

@@ -25,7 +25,7 @@ from creditscope.report.numbers import accuracy, distance, interval, limit, numb
 from creditscope.report.reading import advisory, asked, left_open, not_meant, remedies
 from creditscope.verdict import Finding, Status
 
-STATUS_STYLES = {Status.PASS: "green", Status.FIRES: "red", Status.SKIPPED: "dim"}
+STATUS_STYLES = {Status.PASS: "green", Status.FIRES: "red", Status.SKIPPED: "dim", Status.MEASURED: "dim"}
 GAP = 3  # spaces between columns
 
 

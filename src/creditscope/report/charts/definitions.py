@@ -6,7 +6,6 @@ import altair as alt
 
 from creditscope.report.charts.marks import (
     Names,
-    banner,
     colour,
     fired,
     hollow,
@@ -65,7 +64,7 @@ def gamma(style: Style, names: Names) -> alt.LayerChart:
     band = visible("null").mark_bar(width=26, opacity=0.25, fill=style.palette.muted)
     chance = band.encode(x, alt.Y("low:Q"), alt.Y2("high:Q"), tooltip=tooltips)
     clamped = hollow(style, "others", y, hover("layer", "Γ clamped"))
-    return stacked(style.height, chance, zero(style), clamped, *threads(style, names, y, "Γ"), banner(style))
+    return stacked(style.height, chance, zero(style), clamped, *threads(style, names, y, "Γ"))
 
 
 def rho(style: Style, names: Names) -> alt.LayerChart:

@@ -169,10 +169,3 @@ def zero(style: Style) -> alt.Chart:
     """The line at which credit says nothing."""
     rule: alt.Chart = rows("zero").mark_rule(stroke=style.palette.muted, strokeWidth=1).encode(alt.Y("value:Q"))
     return rule
-
-
-def banner(style: Style) -> alt.Chart:
-    """A sentence across a chart whose numbers must not be read as they are."""
-    labels = rows("banner").mark_text(align="center", baseline="top", fill=style.palette.bad, fontWeight="bold")
-    marks: alt.Chart = labels.encode(x=alt.value(alt.ExprRef("width / 2")), y=alt.value(2), text="label:N")
-    return marks

@@ -63,7 +63,7 @@ def _usual_gamma(record: RunRecord) -> str:
 
 
 def _gated(record: RunRecord) -> bool:
-    """Whether Γ was compared with a reference that has collapsed."""
+    """Whether the clamped Γ is invalid, because the reference has collapsed."""
     report = record.report
     return report is not None and "gamma_clamped_mean" in report.measures and reference_collapsed(report.findings)
 
@@ -105,7 +105,7 @@ def _reading(rows: Sequence[AuditRow], records: dict[str, RunRecord]) -> Iterato
         if plain is not None and _fires(plain, "D1", "D2") and not _fires(row, "D1") and not _fires(row, "D2"):
             yield f"{row.label}: the penalty λ‖f(h)‖² bounds the stream, and the reference stays valid."
     if any(_gated(records[row.label]) for row in rows):
-        yield "Γ in brackets is not interpretable: the gradient that it was compared with has collapsed."
+        yield "Γ in brackets is invalid: the gradient lies below the clamp of the usual cosine."
     if any(row.seeds[0].verdict.outcome == "pass" for row in rows):
         yield "PASS does not certify that a method works. It rules out these silent failures, on one seed."
 
