@@ -153,6 +153,35 @@ def test_weights_that_are_not_finite_are_counted_in_any_precision_and_large_ones
     assert bad_weights(nn.Module()) == 0
 
 
+def test_infinities_in_buffers_are_masks_and_nan_in_them_is_a_fault() -> None:
+    model = nn.Module()
+    model.weight = nn.Parameter(torch.ones(3))
+    model.register_buffer("mask", torch.full((4, 4), -torch.inf).triu(1))
+    model.register_buffer("bounds", torch.tensor([-torch.inf, 0.0, torch.inf]))  # its sum is NaN
+    assert bad_weights(model) == 0
+    model.bounds[1] = torch.nan
+    assert bad_weights(model) == 1
+    with torch.no_grad():
+        model.weight[0] = -torch.inf
+    assert bad_weights(model) == 2
+
+
+def test_a_network_with_a_causal_mask_of_minus_infinity_is_finite() -> None:
+    class Causal(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+            self.register_buffer("mask", torch.full((4, 4), -torch.inf).triu(1))
+
+        def forward(self, h: Tensor) -> Tensor:
+            return h + self.attention(h, h, h, attn_mask=self.mask, need_weights=False)[0]
+
+    model = Tokens()
+    model.layers = nn.ModuleList(Causal() for _ in range(2))
+    report = audit(model, [images(8, seed=seed, shape=(4, FEATURES)) for seed in range(2)])
+    assert report.findings["D0"].status == "pass"
+
+
 def test_a_diverged_network_never_passes_whatever_else_is_known() -> None:
     model = Branches()
     with torch.no_grad():

@@ -123,14 +123,22 @@ def _drift(drift: Layers) -> Measurement:
 
 
 def bad_weights(model: nn.Module) -> int:
-    """Non-finite numbers in parameters and buffers; finite sums show at once that there are none."""
-    tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
-    if not tensors:
+    """Non-finite numbers in parameters and NaN in buffers; finite sums show at once that there are none.
+
+    A buffer may hold infinities on purpose, as the -inf of an attention mask; no parameter is trained to one.
+    """
+    parameters = [tensor for tensor in model.parameters() if tensor.is_floating_point()]
+    buffers = [tensor for tensor in model.buffers() if tensor.is_floating_point()]
+    if not parameters and not buffers:
         return 0
-    anchor = tensors[0].device
+    anchor = (parameters or buffers)[0].device
     with torch.no_grad():
-        sums = [tensor.sum() if tensor.device == anchor else tensor.sum().to(anchor) for tensor in tensors]
-        return 0 if bool(torch.stack(sums).isfinite().all()) else sum(int(non_finite(tensor)) for tensor in tensors)
+        sums = [tensor.sum().to(anchor) for tensor in (*parameters, *buffers)]
+        if bool(torch.stack(sums).isfinite().all()):
+            return 0
+        return sum(int(non_finite(tensor)) for tensor in parameters) + sum(
+            int(buffer.isnan().sum()) for buffer in buffers
+        )
 
 
 def norm_measures(evidence: Evidence) -> dict[str, Measurement]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     title="Finite numbers",
     question="is every number of the network finite?",
     formula="The number of values that are not finite.\n\n"
-    "count of x with x = NaN or |x| = ∞, over states, gradients, logits (all images) and weights",
+    "count of x with x = NaN or |x| = ∞, over states, gradients, logits (all images) and weights; of buffers NaN only",
     limit=Limit(at=0.0, fires="above", unit="absolute", because="a single NaN invalidates every other number"),
     means="States, gradients, logits or weights contain NaN or infinity: training diverged, or a number overflowed.",
     does_not_mean="It does not say when this happened, or that finite runs of the same method are sound.",
