@@ -15,6 +15,7 @@ from creditscope.records.report import Provenance, Report, Subject
 from creditscope.runs.audit import audit_checkpoint
 from creditscope.runs.run import load_data, train
 from creditscope.runs.spec import RunSpec
+from creditscope.statistics.power import seeds_to_settle
 from creditscope.study.declaration import Study
 from creditscope.study.display.table import table_page
 from creditscope.study.plan import plan
@@ -100,13 +101,14 @@ def test_seeds_that_disagree_leave_the_mode_open(tmp_path):
 
 
 def test_a_margin_that_straddles_the_limit_says_how_many_seeds_would_settle_it(tmp_path):
-    margins = {1: 0.01, 2: 0.03, 3: 0.05}
+    margins = {1: 0.02, 2: 0.08, 3: 0.14}
     runs, store = filled(tmp_path, lambda spec: 0.5 + (margins[spec.seed] if spec.control == "none" else 0))
     row = rows(runs, store)["bp"]
     assert row.findings["D3"].status is Status.UNDECIDED
     assert row.verdict.text == "INCONCLUSIVE(D3)"
-    assert row.settle == 18  # the least n with t_{n-1} · 2/√n < 1
-    assert "about 18 seeds would settle it" in table_page("a study", [row], 160)
+    images = store.record(row.seeds[0].key).test_images
+    assert row.settle == seeds_to_settle([0.5 + margin for margin in margins.values()], [0.5] * 3, 2.0, images)
+    assert f"about {row.settle} seeds per arm would settle it" in table_page("a study", [row], 160)
 
 
 def test_without_a_control_depth_stays_open_and_without_a_report_everything_does(tmp_path):

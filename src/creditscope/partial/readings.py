@@ -154,7 +154,7 @@ def depth(trained: tuple[float, ...], control: tuple[float, ...] | None, images:
     if control is None:
         wanted = "Give --baseline, the accuracy of the same run with frozen blocks, one per seed."
         return Reading(state=Coverage.MISSING, finding=finding, needed=wanted)
-    wanted = _for_depth(trained, control, finding) if finding.status is Status.UNDECIDED else ""
+    wanted = _for_depth(trained, control, images, finding) if finding.status is Status.UNDECIDED else ""
     return Reading(state=Coverage.EXACT, finding=finding, needed=wanted)
 
 
@@ -214,11 +214,9 @@ def _or_blocks(blocks: int | None) -> str:
     return "; if it was logged, give --blocks" if blocks is None else ""
 
 
-def _for_depth(trained: Sequence[float], control: Sequence[float], finding: Finding) -> str:
-    from creditscope.statistics.seeds import seeds_to_settle
+def _for_depth(trained: Sequence[float], control: Sequence[float], images: int | None, finding: Finding) -> str:
+    from creditscope.statistics.power import seeds_to_settle
 
-    controls = control if len(control) == len(trained) else [control[0]] * len(trained)
-    differences = [100 * (a - b) for a, b in zip(trained, controls, strict=True)]
-    seeds = seeds_to_settle(differences, finding.limit.at)
-    about = f" About {seeds} would settle it, if mean and spread stay the same." if seeds else ""
+    seeds = seeds_to_settle(trained, control, finding.limit.at, images)
+    about = f" About {seeds} per arm would settle it, if margin and spread stay the same." if seeds else ""
     return f"Train more seeds, with their frozen controls.{about}"

@@ -54,7 +54,7 @@ def margin_of_accuracies(
     matched  whether the caller named the seeds of both sides, in the same order
     """
     value = fmean(trained) - fmean(control)
-    binomial = 0.0 if images is None else sum(_binomial(fmean(arm), images) for arm in (trained, control))
+    binomial = 0.0 if images is None else sum(binomial_variance(fmean(arm), images) for arm in (trained, control))
     if len(trained) == len(control) == 1 and images is None:
         return Margin(value, None, "single seed; neither the number of test images nor the spread of seeds is known")
     seeds, how = _seed_parts(trained, control, matched)
@@ -129,7 +129,7 @@ def _correlate(first: Sequence[float], second: Sequence[float]) -> bool:
     return r * math.sqrt(n - 2) > critical * math.sqrt(max(0.0, 1 - r * r))
 
 
-def _binomial(share: float, images: int) -> float:
+def binomial_variance(share: float, images: int) -> float:
     """Variance of a share of images, of one more success and one more failure: never zero (Agresti and Caffo, 2000)."""
     adjusted = (share * images + 1) / (images + 2)
     return adjusted * (1 - adjusted) / (images + 2)

@@ -1,4 +1,4 @@
-"""Mean, spread and interval over seeds, and the number of seeds that would decide an open question."""
+"""Mean, spread and interval over seeds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from creditscope.statistics.intervals import t_interval, t_quantile, wilson_interval
-
-MOST_SEEDS = 1000
+from creditscope.statistics.intervals import t_interval, wilson_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +38,3 @@ def spread(values: Sequence[float], images: int | None = None) -> Spread:
         interval=wilson_interval(value, images),
         note=f"single seed; Wilson's interval over {images:,} images",
     )
-
-
-def seeds_to_settle(differences: Sequence[float], limit: float) -> int | None:
-    """The smallest number of seeds whose interval would exclude the limit, at the same mean and spread.
-
-    min n with  t_{n-1} · s/√n < |mean - limit|;  None if a thousand would not do, or if fewer than two are known.
-    """
-    if len(differences) < 2 or not all(math.isfinite(value) for value in differences):
-        return None
-    distance, s = abs(fmean(differences) - limit), stdev(differences)
-    for n in range(2, MOST_SEEDS + 1):
-        if t_quantile(n - 1) * s / math.sqrt(n) < distance:
-            return n
-    return None

@@ -17,7 +17,8 @@ from creditscope.records.record import Record
 from creditscope.records.run import RunRecord, after_divergence
 from creditscope.registry import natural_key
 from creditscope.runs.spec import RunSpec
-from creditscope.statistics.seeds import Spread, seeds_to_settle, spread
+from creditscope.statistics.power import seeds_to_settle
+from creditscope.statistics.seeds import Spread, spread
 from creditscope.study.plan import Plan
 from creditscope.study.store import Store
 from creditscope.verdict import Finding, Status, Verdict
@@ -38,7 +39,7 @@ class SeedRow(Record):
 class AuditRow(Record):
     """One method in one setting over its seeds; verdicts are for trained runs, a control has accuracies only.
 
-    settle       number of seeds that would settle an undecided D3, if mean and spread stay the same
+    settle       seeds per arm that would settle an undecided D3 with 80 %, if margin and spread stay the same
     best_frozen  points above the best frozen control of any method in the same setting: a number without a limit
     """
 
@@ -139,8 +140,7 @@ class _Judging:
         depth = self.depth(trained, control or None, images)
         settle = None
         if depth.status is Status.UNDECIDED:
-            differences = [POINTS * (a - b) for a, b in zip(trained, control, strict=True)]
-            settle = seeds_to_settle(differences, depth.limit.at)
+            settle = seeds_to_settle(trained, control, depth.limit.at, images)
         findings = _in_order({**together, "D3": depth})
         verdict = judge(protocol_named(self.protocol), findings)
         for seed in row.seeds:

@@ -99,6 +99,6 @@ def _notes(row: AuditRow) -> list[str]:
         notes.append(f"{row.label}: seeds not run: {', '.join(map(str, row.missing))}.")
     depth = row.findings.get("D3")
     if depth is not None and depth.status is Status.UNDECIDED and len(row.seeds) > 1:
-        needed = f"about {row.settle} seeds" if row.settle else "not even a thousand seeds"
-        notes.append(f"{row.label}: D3 is undecided; {needed} would settle it, if mean and spread stay the same.")
+        needed = f"about {row.settle} seeds per arm" if row.settle else "not even a thousand seeds"
+        notes.append(f"{row.label}: D3 is undecided; {needed} would settle it, if margin and spread stay the same.")
     return notes
