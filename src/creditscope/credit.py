@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,6 +13,8 @@ from torch import Tensor
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.verdict import Missing, Reason
+
+Local = bool | Literal["forward"]  # "forward": uses the weights above only by running them forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,12 @@ class Credit:
 class CreditSource(ABC):
     """Credit for a batch on demand, from a rule with its saved feedback or from a user's own function.
 
-    local         declared to carry nothing through the weights above
+    local         declared not to depend on the weights above; "forward" if it probes them by forward passes
     exact_layers  layers whose credit is the gradient by construction
     missing       why the credit is not available, for example feedback that was not saved; None if it is
     """
 
-    local: bool = True
+    local: Local = True
     exact_layers: frozenset[int] = frozenset()
     missing: Missing | None = None
 

@@ -60,7 +60,9 @@ def test_the_gradient_as_credit_scores_one(by_backprop):
     assert min(rho.per_layer) > 0.99
     assert max(nudge.per_layer) < 0
     statuses = {code: by_backprop.findings[code].status for code in ADVISORY}
-    assert statuses == {"D5": "pass", "D6": "pass", "D7": "pass", "D8": "pass", "D9": "skipped"}
+    assert statuses == {"D5": "pass", "D6": "skipped", "D7": "pass", "D8": "pass", "D9": "skipped"}
+    assert by_backprop.findings["D6"].reason == "not given"
+    assert by_backprop.measures["label_dependence"].value > 0.5
     assert by_backprop.findings["D9"].value == pytest.approx(1.0)
 
 
@@ -68,8 +70,8 @@ def test_a_random_vector_as_credit_scores_nothing(net, given):
     report = audit(net, given, credit=noise(net))
     for name in ("gamma", "rho"):
         assert max(map(abs, report.measures[name].per_layer)) < 0.02
-    assert report.findings["D6"].status == "fires"
-    assert report.findings["D5"].status == "skipped"
+    assert report.findings["D6"].status == report.findings["D5"].status == "skipped"
+    assert abs(report.measures["label_dependence"].value) < 0.02
 
 
 def test_every_measure_has_its_deep_mean_and_one_number_per_layer(by_dfa):
@@ -149,7 +151,7 @@ def test_gamma_does_not_move_with_the_loss_or_the_credit_while_the_clamped_one_d
 def test_zero_credit_is_undefined_everywhere(net, given):
     report = audit(net, given[:2], credit=lambda batch: [0 * h for h in _states(net, batch)])
     assert all(math.isnan(report.measures[name].value) for name in ("gamma", "rho", "nudge"))
-    assert report.findings["D5"].status == report.findings["D6"].status == "undefined"
+    assert (report.findings["D5"].status, report.findings["D6"].status) == ("undefined", "skipped")
     assert "undefined for up to 256 of 256 samples" in report.measures["gamma"].note
 
 
@@ -166,19 +168,15 @@ def collapsed_network():
     return net
 
 
-def test_a_collapsed_reference_gates_gamma_and_leaves_rho_and_nudging_alone(given):
+def test_a_collapsed_reference_invalidates_the_clamped_gamma_and_leaves_the_exact_one_alone(given):
     net = collapsed_network()
     report = audit(net, given[:2], credit=dfa(net))
     assert report.findings["D2"].cause == "collapsed"
-    for name in ("gamma", "gamma_clamped", "gamma_clamped_mean"):
-        measure = report.measures[name]
-        assert measure.note.startswith("not interpretable: the reference has collapsed")
-        assert math.isfinite(measure.value)
-    assert report.measures["rho"].cause == report.measures["nudge"].cause == ""
-    for code in ("D5", "D6"):
-        assert report.findings[code].status == "skipped"
-    assert report.findings["D6"].reason == "gated"
-    assert "Γ is not interpretable: the reference has collapsed." in str(report)
+    for name in ("gamma_clamped", "gamma_clamped_mean", "rho_absolute", "nudge_absolute"):
+        assert report.measures[name].note.startswith("invalid: the reference gradient lies below the clamp")
+    for name in ("gamma", "rho", "nudge"):
+        assert not report.measures[name].note.startswith("invalid")
+        assert math.isfinite(report.measures[name].value)
 
 
 def test_a_limit_of_the_user_for_d2_decides_the_gate_too(given):
@@ -336,16 +334,23 @@ def test_a_network_with_named_blocks_is_audited_with_credit_of_the_users_own(giv
     matrices = [torch.randn(10, 32, generator=torch.Generator().manual_seed(layer)) for layer in range(4)]
 
     def own_dfa(batch):
-        error = (model(batch.inputs).softmax(1) - nn.functional.one_hot(batch.labels, 10)).detach()
-        return [error @ matrix.to(error) for matrix in matrices]
+        return [_error(model, batch) @ matrix.to(batch.inputs) for matrix in matrices]
+
+    def drawn(generator):
+        other = [torch.randn(10, 32, generator=generator) for _ in range(4)]
+        return lambda batch: [(_error(model, batch) @ matrix.to(batch.inputs)) for matrix in other]
 
     true = audit(model, given, blocks="layers", credit=lambda batch: list(capture(stream, batch).gradients))
-    direct = audit(model, given, blocks="layers", credit=own_dfa)
+    direct = audit(model, given, blocks="layers", credit=own_dfa, redraw=drawn)
     assert min(true.measures["gamma"].per_layer) == pytest.approx(1.0)
     assert min(true.measures["rho"].per_layer) > 0.99
     assert true.findings["D9"].status == "fires"
     assert direct.findings["D9"].status == "pass"
     assert direct.findings["D6"].status == "fires"
+
+
+def _error(model, batch):
+    return (model(batch.inputs).softmax(1) - nn.functional.one_hot(batch.labels, 10)).detach()
 
 
 def test_every_token_may_count():

@@ -21,11 +21,12 @@ def spread(own: Sequence[float], sigma: float, draws: int = 20) -> Null:
     """A null around 0 whose draws have exactly this standard deviation at every layer, and between layers in step."""
     unit = [1.0 if k % 2 else -1.0 for k in range(draws)]
     scale = sigma * ((draws - 1) / draws) ** 0.5
-    return Null("fresh feedback", tuple((scale * u,) * len(own) for u in unit), tuple(own))
+    return Null(tuple((scale * u,) * len(own) for u in unit), tuple(own))
 
 
-def credit(gammas: Sequence[float], *, sigma: float | None = 0.01, collapsed: bool = False, **rest: Any) -> Evidence:
+def credit(gammas: Sequence[float], *, sigma: float | None = 0.01, **rest: Any) -> Evidence:
     """Evidence with this Γ per layer, and with a null of this spread."""
+    untrusted = rest.pop("untrusted", frozenset())
     null = {} if sigma is None else {"null": spread(gammas, sigma)}
     given = CreditEvidence(**({"alignment": aligned(gammas)} | null | rest))
-    return evidence(credit=given, collapsed=collapsed)
+    return evidence(credit=given, untrusted=untrusted)

@@ -7,9 +7,10 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.diagnostics.credit_by_hand import credit
+from tests.diagnostics.credit_by_hand import credit, spread
 from tests.diagnostics.evidence_by_hand import evidence, find
 
+from creditscope.evidence.credit import LabelDependence
 from creditscope.verdict import Missing, Reason
 
 PUBLISHED_DFA = (0.42, 0.006, -0.015, -0.004, -0.004)
@@ -73,9 +74,13 @@ def test_an_undefined_layer_leaves_it_undefined():
     assert find("D5", credit((0.5, math.nan, 0.5), sigma=None)).status == "undefined"
 
 
-def test_a_collapsed_reference_gates_it_and_the_number_is_kept():
-    found = find("D5", credit(PUBLISHED_DFA, collapsed=True))
-    assert (found.status, found.reason) == ("skipped", "gated")
-    assert found.value == pytest.approx(-0.053, abs=1e-3)
-    assert found.margin is None
-    assert "not interpretable: the reference has collapsed" in found.note
+def test_states_at_which_no_cosine_can_be_read_gate_it_if_none_remains():
+    found = find("D5", credit(PUBLISHED_DFA, untrusted=frozenset(range(len(PUBLISHED_DFA)))))
+    assert (found.status, found.reason, found.margin) == ("skipped", "gated", None)
+
+
+def test_without_fresh_feedback_credit_that_does_not_depend_on_the_labels_has_no_profile():
+    gammas, chance = (0.02, 0.01, 0.01), spread((0.02, 0.01, 0.01), 0.02)
+    labels = LabelDependence(chance.draws, chance.own)
+    assert "within its null (z = 0.7)" in find("D5", credit(gammas, sigma=None, label_dependence=labels)).note
+    assert find("D5", credit(gammas, sigma=None)).status == "pass"

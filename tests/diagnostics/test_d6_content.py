@@ -36,9 +36,7 @@ def test_the_note_sets_gamma_beside_chance():
 def test_z_is_the_standard_score_of_the_deep_mean(draws):
     own = (0.5, 0.3, 0.2)
     deep = [fmean(draw[1:]) for draw in draws]
-    given_evidence = evidence(
-        credit=CreditEvidence(aligned(own), null=Null("fresh feedback", tuple(draws), own, images=10))
-    )
+    given_evidence = evidence(credit=CreditEvidence(aligned(own), null=Null(tuple(draws), own, images=10)))
     found = find("D6", given_evidence)
     if stdev(deep) > 0:
         assert found.value == pytest.approx((0.25 - fmean(deep)) / stdev(deep))
@@ -47,7 +45,7 @@ def test_z_is_the_standard_score_of_the_deep_mean(draws):
 
 
 def test_exact_layers_are_left_out_of_the_deep_mean_but_not_of_the_profile():
-    null = Null("fresh feedback", ((0.0, -0.01, 1.0), (0.0, 0.01, 1.0)), (0.1, 0.1, 1.0))
+    null = Null(((0.0, -0.01, 1.0), (0.0, 0.01, 1.0)), (0.1, 0.1, 1.0))
     given_evidence = evidence(credit=CreditEvidence(aligned((0.1, 0.1, 1.0)), frozenset({2}), null=null))
     found = find("D6", given_evidence)
     assert found.value == pytest.approx(0.1 / (0.01 * 2**0.5))
@@ -72,10 +70,11 @@ def test_d6_is_skipped_without_its_null(given_evidence, why):
     assert why in found.note
 
 
-def test_a_collapsed_reference_gates_it():
-    found = find("D6", credit((0.3, 0.1, 0.1), collapsed=True))
-    assert (found.status, found.reason) == ("skipped", "gated")
-    assert found.value == pytest.approx(10.0)
+def test_states_at_which_no_cosine_can_be_read_are_left_out_and_if_none_remains_it_is_gated():
+    whole = find("D6", credit((0.3, 0.1, 0.1), untrusted=frozenset({0, 1, 2})))
+    assert (whole.status, whole.reason, whole.value) == ("skipped", "gated", None)
+    part = find("D6", credit((0.3, 0.1, 0.5), untrusted=frozenset({1})))
+    assert part.value == pytest.approx(50.0)
 
 
 def test_the_null_by_hand_has_the_spread_that_it_says():

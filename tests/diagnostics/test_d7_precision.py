@@ -38,14 +38,6 @@ def test_clamp_rounding_and_content_stand_in_one_line():
     assert found.note == "float32 and float64 agree to 2e-14; the eps clamp changes deep Γ by -0.16; z = 20"
 
 
-def test_where_the_reference_collapsed_the_line_says_so():
-    precise = Precision((1.0,) * 3, "float32")
-    assert (
-        "not interpretable: the reference has collapsed"
-        in find("D7", credit((0.4, 0.2, 0.2), collapsed=True, precision=precise)).note
-    )
-
-
 @pytest.mark.parametrize(
     ("given_evidence", "why"),
     [

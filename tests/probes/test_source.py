@@ -80,6 +80,25 @@ def test_a_declaration_that_contradicts_the_rule_is_refused(net):
         credit_source(dfa(net), False)
 
 
+def test_credit_that_probes_the_weights_above_forward_declares_it(net):
+    assert credit_source(backprop(net), "forward").local == "forward"
+    with pytest.raises(InvalidInput, match="credit_local must be True, False or 'forward', got 'backward'"):
+        audit(net, batches(256), credit=backprop(net), credit_local="backward")
+
+
+@pytest.mark.parametrize(
+    ("credit", "redraw", "message"),
+    [
+        (backprop, 3, "redraw is a int, not a function"),
+        (dfa, lambda drawn: None, r"redraw was given together with BoundRule, which has a redrawn\(\) of its own"),
+        (lambda net: None, lambda drawn: None, "redraw was given without credit"),
+    ],
+)
+def test_a_redraw_that_belongs_to_no_function_is_refused(net, credit, redraw, message):
+    with pytest.raises(InvalidInput, match=message):
+        audit(net, batches(256), credit=credit(net), redraw=redraw)
+
+
 def test_lost_credit_gives_no_signals():
     with pytest.raises(InvalidInput, match="The credit is not available: the matrices are gone"):
         NoCredit("the matrices are gone").signals(images(2))

@@ -20,7 +20,7 @@ from creditscope.auditing.input_checks import (
 )
 from creditscope.auditing.measures import bad_weights, credit_measures, norm_measures
 from creditscope.auditing.traces import traces
-from creditscope.credit import CreditSource
+from creditscope.credit import CreditSource, Local
 from creditscope.diagnostics import examine_all
 from creditscope.evidence.credit import CreditEvidence, HiddenBackprop
 from creditscope.evidence.ledger import Ledger
@@ -28,7 +28,7 @@ from creditscope.evidence.records import Evidence
 from creditscope.probes.label_leak import Answers
 from creditscope.probes.linear_readout import training_images
 from creditscope.probes.probing import Probing
-from creditscope.probes.source import CreditFunction
+from creditscope.probes.source import CreditFunction, Redraw
 from creditscope.protocols import DEFAULT, AuditProtocol, judge, protocol_named
 from creditscope.provenance import Guard, source_commit
 from creditscope.records.report import Provenance, Report, Subject
@@ -57,7 +57,8 @@ def audit(
     notes: str = "",
     check_gradient: bool = True,
     credit: CreditSource | CreditFunction | None = None,
-    credit_local: bool | None = None,
+    credit_local: Local | None = None,
+    redraw: Redraw | None = None,
     predict: Answers | None = None,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
     training: Iterable[Any] | None = None,
@@ -75,7 +76,9 @@ def audit(
     read              how a state with tokens is read: "auto", "first", "mean", "all" or a token index
     check_gradient    first compare the backward pass with a finite difference
     credit            checkpoint.credit(), or any function Batch -> [a_0..a_L]: Γ, ρ, nudging and D5 to D9
-    credit_local      False if the function is meant to use the weights above; D9 is then measured but not judged
+    credit_local      False if the function is meant to use the weights above, "forward" if it probes them by forward
+                      passes (node perturbation, PEPITA); D9 is then measured but not judged
+    redraw            torch.Generator -> the credit function with fresh random feedback: the null of D6
     predict           Batch -> logits, for a method with its own inference phase; D8 checks it for label leaks
     initial           the network, or its state_dict(), before training; adds the drift of the weights
     training          batches of the images it was trained on: linear read-outs judge depth without retraining (D10)
@@ -97,7 +100,7 @@ def audit(
     control = checked_accuracies(control_accuracy, "control_accuracy")
     stream = referenced(model, reference, blocks, read)
     credit, credit_local = own_credit(stream, credit, credit_local, loss_fn or cross_entropy)
-    ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict)
+    ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict, redraw)
     guards: dict[str, Guard] = {}
     with undisturbed(stream.model), probing.prepared():
         if training is not None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from creditscope.diagnostics.reference import reference_gain
-from creditscope.evidence.credit import CreditEvidence, Interventions, Layers, Null
+from creditscope.evidence.credit import CreditEvidence, Interventions, LabelDependence, Layers, Null
 from creditscope.evidence.norms import non_finite
 from creditscope.evidence.records import Evidence
 from creditscope.statistics.layers import deep_mean, mean, spread
@@ -29,9 +29,7 @@ def credit_measures(evidence: Evidence, *, collapsed: bool) -> dict[str, Measure
         if credit.reason is Reason.NOT_AVAILABLE:
             measures["gamma"] = Measurement(math.nan, cause=credit.reason.value, note=credit.text)
         return measures
-    measures |= _alignment(credit)
-    if isinstance(credit.null, Null):
-        measures |= _null(credit.null, credit)
+    measures |= _alignment(credit) | _chance(credit)
     if credit.interventions is not None:
         measures |= _interventions(credit.interventions, credit)
     if credit.residual is not None:
@@ -62,18 +60,38 @@ def _gaps(credit: CreditEvidence) -> str:
     return f"; undefined for up to {undefined:,} of {credit.alignment.samples:,} samples" if undefined else ""
 
 
+def _chance(credit: CreditEvidence) -> dict[str, Measurement]:
+    """Γ of fresh feedback, of permuted labels and of random vectors, where they were measured."""
+    measures = _null(credit.null, credit) if isinstance(credit.null, Null) else {}
+    if isinstance(credit.label_dependence, LabelDependence):
+        measures["label_dependence"] = _label_dependence(credit.label_dependence, credit)
+    if credit.random:
+        note = f"Γ of one random vector per image, {credit.images:,} images: calibration only"
+        measures["gamma_random"] = Measurement(deep_mean(credit.random), credit.random, note=note)
+    return measures
+
+
 def _null(null: Null, credit: CreditEvidence) -> dict[str, Measurement]:
     by_layer = tuple(mean(layer) for layer in zip(*null.draws, strict=True))
-    kind = f"mean Γ of {len(null.draws)} draws with {null.kind}, {null.images:,} images"
+    kind = f"mean Γ of {len(null.draws)} draws with fresh feedback, {null.images:,} images"
     measures = {"gamma_null": _layered(by_layer, credit, kind)}
     if len(null.draws) > 1:
         spreads = tuple(spread(layer) for layer in zip(*null.draws, strict=True))
         note = "standard deviation of Γ over these draws, ddof 1; value: mean over layers 1..L"
         measures["gamma_null_std"] = Measurement(deep_mean(spreads, credit.exact_layers), spreads, note=note)
-    if null.random:
-        note = f"Γ of one random vector per image, {null.images:,} images: calibration only"
-        measures["gamma_random"] = Measurement(deep_mean(null.random), null.random, note=note)
     return measures
+
+
+def _label_dependence(labels: LabelDependence, credit: CreditEvidence) -> Measurement:
+    """Γ - mean over the permutations of Γ', per layer; the note has its standard deviation over them."""
+    by_layer = zip(labels.own, zip(*labels.draws, strict=True), strict=True)
+    falls = tuple(own - mean(draws) for own, draws in by_layer)
+    deep = [deep_mean(draw, credit.exact_layers) for draw in labels.draws]
+    note = (
+        f"how far Γ falls when the labels are permuted, ± {spread(deep):.2g} over {len(deep)} permutations, "
+        f"{labels.images:,} images"
+    )
+    return _layered(falls, credit, note)
 
 
 def _interventions(probe: Interventions, credit: CreditEvidence) -> dict[str, Measurement]:

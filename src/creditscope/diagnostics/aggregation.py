@@ -61,8 +61,12 @@ def aggregation(evidence: Evidence) -> Measurement | Missing:
 
 
 def _null_z_score(credit: CreditEvidence, left_out: frozenset[int]) -> float:
-    """The z-score of the mean over all layers against its null; NaN without one."""
-    if isinstance(credit.null, Missing):
+    """The z-score of the mean over all layers under fresh feedback, or else under permuted labels; NaN without either.
+
+    Permuted labels are no null of alignment, but credit that does not even depend on them has no profile to speak of.
+    """
+    chance = credit.label_dependence if isinstance(credit.null, Missing) else credit.null
+    if isinstance(chance, Missing):
         return float("nan")
-    draws = [mean(inexact(draw, left_out)) for draw in credit.null.draws]
-    return z_score(mean(inexact(credit.null.own, left_out)), draws)
+    draws = [mean(inexact(draw, left_out)) for draw in chance.draws]
+    return z_score(mean(inexact(chance.own, left_out)), draws)

@@ -21,7 +21,7 @@ GATED = "not interpretable: the loss does not depend on these states (D11), or r
     question="is there more alignment than chance would give?",
     formula="The distance of the deep alignment from chance, in standard deviations of chance.\n\n"
     "z = (Γ - mean)/std over 20 draws (ddof 1), Γ the mean over layers l >= 1 that are not exact, on the same images;\n"
-    "a draw has fresh feedback from its own distribution, or permuted labels for a rule without feedback",
+    "a draw is the same credit with fresh feedback from its own distribution, from the rule or from redraw=",
     limit=Limit(
         at=FLOOR,
         fires="below",
@@ -29,9 +29,10 @@ GATED = "not interpretable: the loss does not depend on these states (D11), or r
         because="three standard deviations of chance; DFA with a penalty reaches 13, chance alone 1",
     ),
     means="In the deep layers credit is no closer to the gradient than that of the same rule with fresh random "
-    "feedback (or, for a rule without feedback, than credit for the labels of other images).",
+    "feedback.",
     does_not_mean="It does not say that nothing is learnt: blocks may learn from credit that is not aligned. A large z "
-    "says that there is alignment, not that it is strong or useful: see ρ, nudging and D3.",
+    "says that there is alignment, not that it is strong or useful: see ρ, nudging and D3. Credit that depends on the "
+    "labels need not be aligned: `label_dependence` is another number, and is not judged.",
     do="Report Γ beside its null, with the number of draws. Claim no alignment if z is below the limit. If z is below "
     "-3, credit points away from the gradient: look for a wrong sign.",
     column="z of Γ",
@@ -53,6 +54,6 @@ def content(evidence: Evidence) -> Measurement | Missing:
     own = deep_mean(null.own, left_out)
     z = z_score(own, draws)
     per_layer = tuple(z_score(g, [draw[layer] for draw in null.draws]) for layer, g in enumerate(null.own))
-    chance = f"{mean(draws):.2g} ± {spread(draws):.2g} under {null.kind} ({len(draws)} draws)"
+    chance = f"{mean(draws):.2g} ± {spread(draws):.2g} under fresh feedback ({len(draws)} draws)"
     note = f"deep Γ {own:.3g} against {chance}" + ("; anti-aligned" if z < -FLOOR else "")
     return Measurement(z, per_layer=per_layer, note=note)

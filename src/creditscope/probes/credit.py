@@ -14,7 +14,7 @@ from creditscope.evidence.credit import CreditEvidence
 from creditscope.probes.hidden_backprop import hidden_backprop
 from creditscope.probes.images import PROBE_IMAGES, Piece
 from creditscope.probes.interventions import intervene
-from creditscope.probes.nulls import null
+from creditscope.probes.nulls import label_dependence, null, random_gammas
 from creditscope.probes.precision import precision
 from creditscope.probes.source import checked_signals
 from creditscope.stream.states import Stream
@@ -51,13 +51,15 @@ class CreditLedger:
     ) -> CreditEvidence:
         """Run all probes, each with its own generator, so that no probe changes the numbers of another."""
         stream, source, pieces = self._stream, self._source, self.pieces
-        chance, directions, changes, layers = (_own(generator) for _ in range(4))
+        chance, directions, changes, layers, labels, random = (_own(generator) for _ in range(6))
         return CreditEvidence(
             alignment=self._aligned.alignment(),
             exact_layers=source.exact_layers,
             local=source.local,
             images=sum(map(len, pieces)),
             null=null(stream, source, pieces, chance),
+            label_dependence=label_dependence(stream, source, pieces, labels),
+            random=random_gammas(pieces, random),
             interventions=intervene(stream, pieces, loss_fn, directions),
             precision=precision(stream, pieces, loss_fn),
             backprop=hidden_backprop(stream, source, blocks, pieces[0].batch, loss_fn=loss_fn, generator=changes),

@@ -10,13 +10,14 @@ from typing import Any
 import torch
 
 from creditscope.batch import Batch, first_images
+from creditscope.credit import Local
 from creditscope.errors import InvalidInput
 from creditscope.evidence.records import NO_TRAINING_IMAGES, Evidence
 from creditscope.probes.credit import CreditLedger
 from creditscope.probes.images import PROBE_IMAGES
 from creditscope.probes.label_leak import Answers, answers_of, label_leak
 from creditscope.probes.linear_readout import NotFinite, ReadoutLedger
-from creditscope.probes.source import credit_source
+from creditscope.probes.source import Redraw, credit_source
 from creditscope.probes.weight_drift import initial_weights, weight_drift
 from creditscope.stream.isolation import own_gradients
 from creditscope.stream.states import Stream
@@ -34,16 +35,22 @@ class Probing:
         self,
         stream: Stream,
         credit: Any,
-        local: bool | None,
+        local: Local | None,
         predict: Answers | None,
+        redraw: Redraw | None = None,
     ) -> None:
         if predict is not None and not callable(predict):
             raise InvalidInput(
                 f"predict is a {type(predict).__name__}, not a function.\n"
                 "The method's predictions cannot be computed. Pass a function that takes a Batch and returns logits."
             )
+        if redraw is not None and credit is None:
+            raise InvalidInput(
+                "redraw was given without credit.\n"
+                "There is no Γ that its null could be compared with. Pass the credit function as credit=."
+            )
         self._stream, self._predict = stream, predict
-        self._source = None if credit is None else credit_source(credit, local)
+        self._source = None if credit is None else credit_source(credit, local, redraw)
         lost = None if self._source is None else self._source.missing
         self._lost = lost
         self._credit = CreditLedger(stream, self._source) if self._source is not None and lost is None else None

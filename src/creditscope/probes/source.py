@@ -10,33 +10,55 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.batch import Batch
-from creditscope.credit import CreditSource
+from creditscope.credit import CreditSource, Local
 from creditscope.errors import InvalidInput
 from creditscope.stream.trace import Trace
+from creditscope.verdict import Missing, Reason
 
 CreditFunction = Callable[[Batch], Sequence[Tensor]]
+Redraw = Callable[[torch.Generator], CreditFunction]
+NO_REDRAW = Missing(
+    Reason.NOT_GIVEN,
+    "no fresh feedback to compare with: pass redraw=, a function that takes a torch.Generator and returns a credit "
+    "function with fresh feedback",
+)
 
 
 @dataclass(frozen=True)
 class FunctionSource(CreditSource):
-    """A user's own function Batch -> [a_0..a_L]."""
+    """A user's own function Batch -> [a_0..a_L], and where given a function that draws its feedback again."""
 
     function: CreditFunction
-    local: bool = True
+    local: Local = True
+    redraw: Redraw | None = None
 
     def signals(self, batch: Batch) -> tuple[Tensor, ...]:
         """The function's return value; `checked_signals` checks it."""
         return self.function(batch)  # type: ignore[return-value]
 
-
-def credit_source(credit: Any, local: bool | None) -> CreditSource:
-    """A credit source as it is, or a function wrapped as one; `local` is the user's declaration."""
-    if isinstance(credit, CreditSource):
-        if local is not None and local != credit.local:
+    def redrawn(self, generator: torch.Generator) -> FunctionSource | None:
+        """The function with fresh feedback; None if the user gave no `redraw`."""
+        if self.redraw is None:
+            return None
+        fresh: Any = self.redraw(generator)
+        if not callable(fresh):
             raise InvalidInput(
-                f"credit_local={local} contradicts {type(credit).__name__}, which declares local={credit.local}.\n"
-                "D9 would be judged by the wrong declaration. Omit credit_local, which is for functions."
+                f"redraw returned a {type(fresh).__name__}, not a credit function.\n"
+                "The null has no signals. Return a function that takes a Batch and returns [a_0, ..., a_L]."
             )
+        return FunctionSource(fresh, self.local)
+
+
+def credit_source(credit: Any, local: Local | None = None, redraw: Redraw | None = None) -> CreditSource:
+    """A credit source as it is, or a function wrapped as one; `local` and `redraw` are the user's declarations."""
+    if local not in (None, True, False, "forward"):
+        raise InvalidInput(
+            f"credit_local must be True, False or 'forward', got {local!r}.\n"
+            "D9 would not know what to judge. Pass 'forward' if the credit uses the weights above only by running "
+            "them forward, False if it uses them in any other way."
+        )
+    if isinstance(credit, CreditSource):
+        _check_declarations(credit, local, redraw)
         return credit
     if isinstance(credit, nn.Module) or not callable(credit):
         raise InvalidInput(
@@ -44,7 +66,28 @@ def credit_source(credit: Any, local: bool | None) -> CreditSource:
             "There is no signal to compare with the gradient. Pass checkpoint.credit(), or a function that takes a "
             "Batch (inputs, labels) and returns [a_0, ..., a_L]."
         )
-    return FunctionSource(credit, local is not False)
+    if redraw is not None and not callable(redraw):
+        raise InvalidInput(
+            f"redraw is a {type(redraw).__name__}, not a function.\n"
+            "No feedback could be drawn for the null of D6. Pass a function that takes a torch.Generator and returns a "
+            "credit function with fresh feedback."
+        )
+    return FunctionSource(credit, True if local is None else local, redraw)
+
+
+def _check_declarations(source: CreditSource, local: Local | None, redraw: Redraw | None) -> None:
+    """Refuse declarations that are for functions."""
+    name = type(source).__name__
+    if local is not None and local != source.local:
+        raise InvalidInput(
+            f"credit_local={local} contradicts {name}, which declares local={source.local}.\n"
+            "D9 would be judged by the wrong declaration. Omit credit_local, which is for functions."
+        )
+    if redraw is not None:
+        raise InvalidInput(
+            f"redraw was given together with {name}, which has a redrawn() of its own.\n"
+            "D6 would be judged by another null than that of the rule. Omit redraw, which is for functions."
+        )
 
 
 def checked_signals(source: CreditSource, batch: Batch, trace: Trace) -> tuple[Tensor, ...]:

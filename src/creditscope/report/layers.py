@@ -16,6 +16,7 @@ HEADINGS = {
     "hidden_norm": "‖h‖",
     "gamma": "Γ",
     "gamma_clamped": "Γ clamped",
+    "label_dependence": "Γ by labels",
     "rho": "ρ",
     "rho_bp": "ρ of BP",
     "rho_absolute": "ρ absolute",

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.batch import Batch
-from creditscope.credit import CreditSource
+from creditscope.credit import CreditSource, Local
 from creditscope.errors import ModelMismatch
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.find import find_stream
@@ -175,7 +175,7 @@ class OwnBackward(CreditSource):
 
     stream: Stream
     loss_fn: LossFunction
-    local: bool = True
+    local: Local = True
 
     def signals(self, batch: Batch) -> tuple[Tensor, ...]:
         """∂Σℓ/∂h_l as the model's layers compute it."""
@@ -223,8 +223,8 @@ def referenced(model: nn.Module, reference: nn.Module | None, blocks: str | Sequ
     return ReferencedStream(find_stream(plain, shared, read), own)
 
 
-def own_credit(stream: Stream, credit: Any, local: bool | None, loss_fn: LossFunction) -> tuple[Any, bool | None]:
+def own_credit(stream: Stream, credit: Any, local: Local | None, loss_fn: LossFunction) -> tuple[Any, Local | None]:
     """The given credit; without one, and with a reference model, the signals of the model's own backward pass."""
     if credit is None and isinstance(stream, ReferencedStream):
-        return OwnBackward(stream.own, loss_fn, local is not False), None
+        return OwnBackward(stream.own, loss_fn, True if local is None else local), None
     return credit, local
