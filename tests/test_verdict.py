@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from creditscope.errors import UnknownName
 from creditscope.protocols import PROTOCOLS, Mode, judge, protocol_named
-from creditscope.verdict import Finding, Limit, Measurement, Status
+from creditscope.verdict import Finding, Limit, Measurement, Reason, Status
 
 ABOVE = Limit(50.0, "above", "a reason")
 BELOW = Limit(2.0, "below", "a reason", unit="points")
@@ -212,8 +213,11 @@ def test_a_warning_stands_beside_the_verdict_only_when_it_fires() -> None:
 def test_profiles_are_data_that_name_their_diagnostics() -> None:
     assert protocol_named("three").codes == ("D0", "D1", "D2", "D3")
     assert protocol_named("four").codes == protocol_named("april").codes == ("D0", "D1", "D2", "D3", "D4")
-    assert protocol_named("april").variants == {"D1": "april"}
-    assert not protocol_named("four").variants
+    assert protocol_named("april").variants == {"D1": "april", "D3": "published"}
+    assert protocol_named("four").variants == protocol_named("three").variants == {"D3": "published"}
+    strict = protocol_named("strict")
+    assert strict.codes == ("D0", "D1", "D1:stream", "D2:tail", "D3", "D11", "D12")
+    assert (strict.variants, strict.unjudged) == ({}, {"D4"})
 
 
 def test_a_mode_asks_for_its_cause_only_where_it_names_one() -> None:
@@ -225,7 +229,10 @@ def test_a_mode_asks_for_its_cause_only_where_it_names_one() -> None:
 def test_an_unknown_protocol_is_answered_with_the_nearest() -> None:
     with pytest.raises(UnknownName) as caught:
         protocol_named("fuor")
-    assert str(caught.value) == "There is no protocol called 'fuor'. Did you mean 'four'?\nKnown: april, four, three."
+    assert (
+        str(caught.value)
+        == "There is no protocol called 'fuor'. Did you mean 'four'?\nKnown: april, four, strict, three."
+    )
     with pytest.raises(UnknownName, match="no protocol called None"):
         protocol_named(None)  # type: ignore[arg-type]
 
@@ -242,3 +249,54 @@ def test_a_limit_of_the_user_remembers_the_calibrated_one() -> None:
     assert moved.origin == "set by the user; the calibrated limit is 50"
     assert moved.moved(50.0) == limit
     assert limit.origin == "measured"
+
+
+# --- strict ---
+
+
+def strict(**given: tuple[Status, Reason | None] | Status) -> str:
+    """The verdict of protocol strict on these findings; every other one passes."""
+    codes = ("D0", "D1", "D1:stream", "D2", "D2:tail", "D3", "D10", "D11", "D12")
+    found = {}
+    for code in codes:
+        answer = given.get(code.replace(":", "_"), Status.PASS)
+        status, reason = answer if isinstance(answer, tuple) else (answer, None)
+        found[code] = replace(finding(code, status), reason=reason)
+    return str(judge(protocol_named("strict"), found))
+
+
+def test_strict_passes_only_where_every_mode_is_ruled_out() -> None:
+    assert strict() == "PASS"
+    for code in ("D0", "D3", "D11", "D12"):
+        assert strict(**{code: Status.FIRES}) == f"FAIL({code})"
+        assert strict(**{code: Status.UNDEFINED}) == f"INCONCLUSIVE({code})"
+
+
+def test_growth_fails_strict_only_together_with_the_tail_of_the_reference() -> None:
+    assert strict(D1=Status.FIRES, D1_stream=Status.FIRES) == "PASS"
+    assert strict(D2_tail=Status.FIRES) == "PASS"
+    assert strict(D1=Status.FIRES, D2_tail=Status.FIRES) == "FAIL(D1+D2:tail)"
+    assert strict(D1_stream=Status.FIRES, D2_tail=Status.FIRES) == "FAIL(D1:stream+D2:tail)"
+
+
+def test_d10_stands_in_for_a_control_that_was_not_given() -> None:
+    absent = (Status.SKIPPED, Reason.NO_CONTROL)
+    assert strict(D3=absent) == "PASS"
+    assert strict(D3=absent, D10=Status.FIRES) == "FAIL(D10)"
+    assert strict(D3=absent, D10=Status.UNDECIDED) == "INCONCLUSIVE(D10)"
+    assert strict(D3=absent, D10=(Status.SKIPPED, Reason.NOT_GIVEN)) == "INCONCLUSIVE(D3)"
+    assert strict(D3=Status.UNDECIDED, D10=Status.FIRES) == "INCONCLUSIVE(D3)"
+
+
+def test_where_both_depth_judgements_disagree_the_verdict_is_d3s_and_says_so() -> None:
+    found = {code: finding(code, Status.PASS) for code in ("D0", "D1", "D1:stream", "D2:tail", "D3", "D11", "D12")}
+    verdict = judge(protocol_named("strict"), {**found, "D10": finding("D10", Status.FIRES)})
+    assert str(verdict) == "PASS"
+    assert verdict.warnings == (
+        "D3 and D10 disagree: the verdict follows D3, which retrained the network with frozen blocks",
+    )
+
+
+def test_a_network_without_comparable_blocks_has_no_dead_ones() -> None:
+    assert strict(D12=(Status.SKIPPED, Reason.NOT_APPLICABLE)) == "PASS"
+    assert strict(D12=(Status.SKIPPED, Reason.NOT_GIVEN)) == "INCONCLUSIVE(D12)"

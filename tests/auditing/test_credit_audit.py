@@ -179,6 +179,19 @@ def test_a_collapsed_reference_invalidates_the_clamped_gamma_and_leaves_the_exac
         assert math.isfinite(report.measures[name].value)
 
 
+def test_units_of_the_stream_do_not_move_the_exact_alignment(given):
+    """A stream a million times as large behind a terminal LayerNorm: exact Γ stays, the clamped one falls to zero."""
+    plain, large = network(), network()
+    with torch.no_grad():
+        for layer in (large.embed, *(block.w2 for block in large.blocks)):
+            layer.weight *= 1e9
+            layer.bias *= 1e9
+    one, other = (audit(net, given[:2], credit=dfa(net)) for net in (plain, large))
+    assert other.findings["D2"].cause == "collapsed"
+    assert other.measures["gamma"].per_layer == pytest.approx(one.measures["gamma"].per_layer, abs=1e-4)
+    assert max(map(abs, other.measures["gamma_clamped"].per_layer)) < 1e-2
+
+
 def test_a_limit_of_the_user_for_d2_decides_the_gate_too(given):
     net = collapsed_network()
     report = audit(net, given[:2], credit=dfa(net), thresholds={"D2": 1e-30})

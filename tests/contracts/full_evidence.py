@@ -10,7 +10,7 @@ import torch
 from tests.diagnostics.credit_by_hand import aligned, spread
 
 from creditscope.evidence.credit import CreditEvidence, HiddenBackprop, Interventions, LabelLeak, Precision
-from creditscope.evidence.records import Directions, Evidence
+from creditscope.evidence.records import Directions, Evidence, ReadoutProfile, Rival
 
 LAYERS, IMAGES, GROUPS = 5, 64, 8
 GAMMAS = (0.5, 0.45, 0.5, 0.4, 0.5)
@@ -45,18 +45,28 @@ def credit(**changes: Any) -> CreditEvidence:
     return CreditEvidence(**(whole | changes))
 
 
+def profile(gained: float, images: int = 1000) -> ReadoutProfile:
+    """Read-outs of which the deepest gets this many images more right than the embedding."""
+    more, fewer = (gained, 0) if math.isnan(gained) else (max(0, round(gained)), max(0, round(-gained)))
+    rival = Rival("at the embedding", 0.3, more, fewer)
+    return ReadoutProfile((0.3, 0.4, 0.4, 0.4, 0.3 + gained / images), (rival,), images, 4000)
+
+
 def full(**changes: Any) -> Evidence:
     """All that an audit with credit, control and initial weights measures."""
     whole: dict[str, Any] = {
         "hidden_norms": norms(),
         "gradient_norms": norms(),
         "error_norms": norms()[0],
+        "step_norms": norms()[1:],
+        "same_shape": (True,) * (LAYERS - 1),
+        "profile": profile(400),
         "directions": directions(0.1),
         "non_finite": {"states": 0, "weights": 0},
         "images": IMAGES,
         "batches": GROUPS,
-        "accuracy": (0.7, 0.71),
-        "control_accuracy": (0.4, 0.41),
+        "accuracy": (0.7, 0.71, 0.7),
+        "control_accuracy": (0.4, 0.41, 0.4),
         "credit": credit(),
         "leak": LabelLeak(0.0, 0, IMAGES),
         "weight_drift": (0.1,) * (LAYERS + 1),
@@ -74,7 +84,11 @@ FAMILIES: dict[str, Family] = {
     "non-finite numbers": lambda dose: full(non_finite={"states": 1 if math.isnan(dose) else round(10 * dose)}),
     "growth of the stream": lambda dose: full(hidden_norms=norms(10 ** (8 * dose))),
     "size of the gradient": lambda dose: full(gradient_norms=norms(10 ** (-16 * dose))),
-    "margin over the control": lambda dose: full(accuracy=(0.7,), control_accuracy=(0.4 + 0.4 * dose,)),
+    "margin over the control": lambda dose: full(
+        accuracy=(0.7, 0.701, 0.699), control_accuracy=tuple(0.4 + 0.4 * dose + step for step in (0, 0.001, -0.001))
+    ),
+    "influence of the blocks": lambda dose: full(step_norms=norms()[1:] * 10 ** (-16 * dose)),
+    "rise of the read-outs": lambda dose: full(profile=profile(400 - 800 * dose)),
     "drift of the gradient": lambda dose: full(directions=directions(dose)),
     "profile of alignment": _profile,
     "spread of chance": lambda dose: full(credit=credit(null=spread(GAMMAS, 10 ** (-3 + 4 * dose)))),

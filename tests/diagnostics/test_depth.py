@@ -1,4 +1,4 @@
-"""D3 judges the margin to the frozen control with the interval that the seeds allow."""
+"""D3 as protocol three judges it: the margin to the frozen control with the interval that the seeds allow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from creditscope.verdict import Finding
 
 
 def depth(trained: tuple[float, ...] | None, control: tuple[float, ...] | None, **rest: object) -> Finding:
-    return find("D3", evidence(accuracy=trained, control_accuracy=control, **rest))
+    return find("D3:published", evidence(accuracy=trained, control_accuracy=control, **rest))
 
 
 @pytest.mark.parametrize(("margin", "status"), [(0.0201, "pass"), (0.0199, "fires"), (-0.3, "fires")])

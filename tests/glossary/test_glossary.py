@@ -114,8 +114,8 @@ def test_without_a_word_everything_is_listed() -> None:
 def test_an_unknown_word_suggests_the_nearest() -> None:
     with pytest.raises(UnknownName, match=r"There is no explanation of 'nugde'\. Did you mean 'nudge'\?"):
         explain("nugde")
-    with pytest.raises(UnknownName, match=r"There is no diagnostic called 'D11'\. Did you mean 'D1'\?"):
-        explain("D11")
+    with pytest.raises(UnknownName, match=r"There is no diagnostic called 'D21'\. Did you mean 'D2'\?"):
+        explain("D21")
 
 
 def test_explaining_needs_no_torch_and_no_docstrings() -> None:

@@ -282,7 +282,7 @@ def test_a_one_shot_iterator_of_batches_is_kept() -> None:
     [
         ({"every": 0}, InvalidInput, "every must be a whole number of at least 1, got 0"),
         ({"every": 1.5}, InvalidInput, "every must be a whole number of at least 1, got 1.5"),
-        ({"thresholds": {"D11": 1}}, UnknownName, "no diagnostic called 'D11'"),
+        ({"thresholds": {"D13": 1}}, UnknownName, "no diagnostic called 'D13'"),
         ({"writer": 3}, InvalidInput, "writer is a int, neither a folder nor an object with add_scalar"),
         ({"credit": 3}, InvalidInput, "credit is a int, neither a credit source nor a function"),
         ({"blocks": "layer"}, UnknownName, "no module in Branches called 'layer'"),

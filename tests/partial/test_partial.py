@@ -184,7 +184,9 @@ def test_over_seeds_d3_is_the_diagnostics_own_interval(baseline):
     audit = partial_audit({str(i): log(accuracy=share) for i, share in enumerate(shares)}, baseline=baseline)
     controls = baseline if isinstance(baseline, tuple) else (baseline,)
     none = torch.ones(2, 1)
-    own = examine(diagnostics["D3"], Evidence(none, none, none[0], accuracy=shares, control_accuracy=controls))
+    own = examine(
+        diagnostics["D3:published"], Evidence(none, none, none[0], accuracy=shares, control_accuracy=controls)
+    )
     assert audit.readings["D3"].finding == own
     single = [seed.readings["D3"].finding.value for seed in audit.seeds]
     pairs = zip(shares, controls * (3 if len(controls) == 1 else 1), strict=True)

@@ -99,10 +99,10 @@ def test_the_chart_of_gamma_shows_its_null_and_the_clamped_values():
 def test_a_diagnostic_that_is_new_has_a_chart_by_itself():
     view = tiny_view()
     assert view.report is not None
-    new = replace(view.report.findings["D4"], code="D11", title="A new question", column="new")
-    later = view.report.model_copy(update={"findings": view.report.findings | {"D11": new}})
+    new = replace(view.report.findings["D4"], code="X11", title="A new question", column="new")
+    later = view.report.model_copy(update={"findings": view.report.findings | {"X11": new}})
     names = [figure.name for figure in figures(ChartInputs([replace(view, report=later)]), PAGE)]
-    assert names[names.index("D6") + 1] == "D11"
+    assert names[names.index("D6") + 1] == "X11"
 
 
 def test_every_chart_of_a_real_audit_becomes_a_figure_for_a_paper(tmp_path):

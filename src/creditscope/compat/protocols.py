@@ -195,7 +195,8 @@ def _findings(
     """D0 to D3; with one accuracy per side and no number of images, the point estimate decides D3."""
     trained, frozen = (None if share is None else (share,) for share in (accuracy, control))
     evidence = replace(evidence, accuracy=trained, control_accuracy=frozen)
-    return {code: examine(diagnostics[code], evidence, limits.get(code)) for code in ("D0", "D1", "D2", "D3")}
+    names = {"D0": "D0", "D1": "D1", "D2": "D2", "D3": "D3:published"}
+    return {code: examine(diagnostics[name], evidence, limits.get(code)) for code, name in names.items()}
 
 
 def _drift(numbers: PublishedNumbers) -> Measurement | Missing:

@@ -150,7 +150,7 @@ def _deepest(found: Measurement, batch_size: int | None) -> Reading:
 
 def depth(trained: tuple[float, ...], control: tuple[float, ...] | None, images: int | None) -> Reading:
     """D3 is exact: it needs accuracies only."""
-    finding = from_accuracies(trained, control, images)
+    finding = from_accuracies(trained, control, images, variant="published")
     if control is None:
         wanted = "Give --baseline, the accuracy of the same run with frozen blocks, one per seed."
         return Reading(state=Coverage.MISSING, finding=finding, needed=wanted)
