@@ -17,7 +17,9 @@ PASSING = ("--accuracy", "0.9", "--control-accuracy", "0.5")
     ("claim", "code", "verdict"),
     [
         (PASSING, 0, "PASS"),
-        (("--accuracy", "0.5", "--control-accuracy", "0.5"), 1, "FAIL(D3)"),
+        (("--accuracy", "0.5", "--control-accuracy", "0.7"), 1, "FAIL(D3)"),
+        (("--accuracy", "0.5", "--control-accuracy", "0.5"), 3, "INCONCLUSIVE(D3)"),
+        (("--protocol", "three", "--accuracy", "0.5", "--control-accuracy", "0.5"), 1, "FAIL(D3)"),
         ((), 3, "INCONCLUSIVE(D3)"),
         (("--protocol", "four", "--threshold", "D4=1", *PASSING), 0, "trustworthy"),
         (("--protocol", "four", "--threshold", "D4=-1", *PASSING), 1, "needs walk-back: (c) drift"),
@@ -60,7 +62,9 @@ def test_accuracies_are_given_once_per_seed(audited):
     controls = [word for share in ("0.5", "0.51", "0.52") for word in ("--control-accuracy", share)]
     done = audited(*seeds, *controls)
     assert done.code == 0
-    assert "paired t-interval over 3 seeds" in " ".join(done.out.split())
+    assert "Welch's t-interval over 3 and 3 seeds" in " ".join(done.out.split())
+    published = audited(*seeds, *controls, "--protocol", "three")
+    assert "paired t-interval over 3 seeds" in " ".join(published.out.split())
 
 
 @pytest.mark.parametrize(("limit", "images", "batches"), [(100, 100, 1), (128, 128, 1), (200, 200, 2), (9999, 300, 3)])

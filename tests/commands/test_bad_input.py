@@ -157,7 +157,7 @@ def test_inputs_of_the_wrong_shape_are_refused(folder, creditscope):
         (("--option", "d"), "is not of the form name=value"),
         (("--option", "d=9"), "gives d twice: 8 and 9"),
         (("--protocol", "tree"), "Did you mean 'three'?"),
-        (("--threshold", "D11=3"), "Did you mean 'D1'?"),
+        (("--threshold", "D21=3"), "Did you mean 'D2'?"),
         (("--threshold", "D1=high"), "is not a number"),
         (("--threshold", "D1=nan"), "number"),
         (("--blocks", "block"), "Did you mean 'blocks'?"),

@@ -31,9 +31,9 @@ def test_the_role_of_a_diagnostic_is_read_from_the_protocols(creditscope):
 
 
 def test_an_unknown_code_suggests_the_nearest(creditscope):
-    done = creditscope("explain", "D11")
+    done = creditscope("explain", "D21")
     assert done.code == 2
-    assert "There is no diagnostic called 'D11'. Did you mean 'D1'?" in done.err
+    assert "There is no diagnostic called 'D21'. Did you mean 'D2'?" in done.err
 
 
 @pytest.mark.parametrize(

@@ -174,8 +174,8 @@ def test_the_first_firing_is_said_once_and_two_of_them_stop_the_run() -> None:
     codes = [code for code, _ in heard]
     assert len(codes) == len(set(codes))
     assert dict(heard) == monitor.first
-    assert monitor.first["D1"] < monitor.first["D2"]
-    assert stopped == [epoch >= monitor.first["D2"] for epoch in range(7)]
+    assert monitor.first["D1"] < monitor.first["D2:tail"]
+    assert stopped == [epoch >= monitor.first["D2:tail"] for epoch in range(7)]
     notes = monitor.report(notes="mine").subject.notes
     assert notes.startswith("mine; monitored over 7 epochs; first fired: ")
     assert f"D1 at epoch {monitor.first['D1']}" in notes

@@ -80,13 +80,12 @@ def test_the_null_band_is_three_standard_deviations_to_either_side():
     assert [bar["high"] for bar in band] == pytest.approx([0.07, 0.06, 0.05])
 
 
-def test_alignment_with_a_collapsed_reference_is_faded_and_says_so():
+def test_only_clamped_alignment_is_faded_where_the_reference_has_collapsed():
     gated, sound = drawn(audited())["gamma"], drawn(audited(healthy=True))["gamma"]
-    assert all(point["grey"] for point in points(gated))
-    assert "not interpretable" in gated.caption
-    assert points(gated, "banner")
-    assert not any(point["grey"] for point in points(sound))
-    assert not points(sound, "banner")
+    assert not any(point["grey"] for point in points(gated))
+    assert all(point["grey"] for point in points(gated, "others"))
+    assert "Faded circles: invalid" in gated.caption
+    assert not any(point["grey"] for name in ("points", "others") for point in points(sound, name))
 
 
 def test_what_an_axis_has_no_place_for_leaves_a_gap_and_keeps_its_word():

@@ -56,7 +56,7 @@ def test_the_form_of_a_real_run_states_method_feedback_network_and_results():
     assert found["Measured on"] == "1,000 images in 8 batches, float32 on cpu"
     assert found["Γ per layer"].count(" ") > 3
     assert found["D1 scale stability"].startswith("1.03, fires > 50: pass; per block 0.989 1.03")
-    assert found["Verdict"].startswith(f"{tiny_view().verdict} under protocol three")
+    assert found["Verdict"].startswith(f"{tiny_view().verdict} under protocol strict")
 
 
 def test_credit_bridge_states_no_random_feedback_and_all_its_options():

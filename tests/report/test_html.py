@@ -58,7 +58,7 @@ def test_the_verdict_and_its_reason_stand_at_the_top_in_words():
     top = text[: text.index("Findings One line")]
     assert "FAIL(D1+D2+D3)" in top
     assert "The stream exploded and the reference gradient collapsed with it" in top
-    assert "Γ is not interpretable" in top
+    assert "Γ clamped is invalid" in top
     assert "claimed accuracy 27.0 %, Γ 0.170" in top
 
 

@@ -27,6 +27,9 @@ CHARTS = {  # name -> where its points come from: a measure, a finding, or a fie
     "margin": "D3",
     "D4": "D4",
     "D6": "D6",
+    "D10": "D10",
+    "D11": "D11",
+    "D12": "D12",
     "gamma": "gamma",
     "rho": "rho",
     "nudge": "nudge",
@@ -58,7 +61,9 @@ def test_a_real_audit_has_every_chart_in_order():
     assert list(drawn()) == list(CHARTS)
 
 
-@pytest.mark.parametrize("name", ["stream", "growth", "gradient", "D4", "D6", "gamma", "rho", "nudge"])
+@pytest.mark.parametrize(
+    "name", ["stream", "growth", "gradient", "D4", "D6", "D10", "D11", "D12", "gamma", "rho", "nudge"]
+)
 def test_the_points_of_a_chart_are_the_numbers_per_layer_of_the_audit(name):
     numbers = measured(CHARTS[name]).per_layer
     figure = drawn()[name]
@@ -102,7 +107,7 @@ def test_a_diagnostic_that_is_new_has_a_chart_by_itself():
     new = replace(view.report.findings["D4"], code="X11", title="A new question", column="new")
     later = view.report.model_copy(update={"findings": view.report.findings | {"X11": new}})
     names = [figure.name for figure in figures(ChartInputs([replace(view, report=later)]), PAGE)]
-    assert names[names.index("D6") + 1] == "X11"
+    assert names[names.index("D12") + 1] == "X11"
 
 
 def test_every_chart_of_a_real_audit_becomes_a_figure_for_a_paper(tmp_path):

@@ -28,7 +28,11 @@ REPORTS = {
     ),
     "four": report(EXPLODED, protocol="four"),
     "april": report(HEALTHY | {"D1": Measurement(3.0, per_layer=(1.0, 2.0, 3.0))}, protocol="april"),
-    "credit": report(EXPLODED, {"gamma": Measurement(0.1, (0.42, 0.03, -0.01)), "gain": Measurement(0.9)}),
+    "credit": report(
+        EXPLODED,
+        {name: Measurement(0.1, (0.42, 0.03, -0.01)) for name in ("gamma", "gamma_clamped")}
+        | {"gain": Measurement(0.9)},
+    ),
     "bare": report({"D0": Measurement(0.0)}, accuracy=None, control_accuracy=None, measures={}),
 }
 
@@ -214,12 +218,13 @@ def test_warnings_stand_beside_the_verdict():
     assert "  Warning: D8 Another question: the predictions changed with the labels" in text
 
 
-def test_cosines_with_a_collapsed_reference_are_shown_as_not_interpretable():
-    text = page(REPORTS["credit"])
-    assert "(Γ)" in text
-    assert "Γ is not interpretable: the reference has collapsed." in text
+def test_clamped_cosines_with_a_collapsed_reference_are_shown_as_invalid():
+    text = " ".join(page(REPORTS["credit"]).split())
+    assert "(Γ clamped)" in text
+    assert "(Γ)" not in text
+    assert "Γ clamped is invalid: the gradient lies below the clamp (D2). Exact Γ is valid." in text
     healthy = page(report(HEALTHY, {"gamma": Measurement(0.1, (0.42, 0.03, -0.01))}))
-    assert "not interpretable" not in healthy
+    assert "invalid" not in healthy
 
 
 def test_new_diagnostics_and_measures_appear_by_themselves():

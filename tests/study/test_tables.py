@@ -63,7 +63,7 @@ def filled(folder, accuracies, reports=None, text=TEXT):
 
 
 def rows(runs, store, **options):
-    return {row.label: row for row in audit_table(runs, store, **options)}
+    return {row.label: row for row in audit_table(runs, store, **{"protocol": "three", **options})}
 
 
 def deep(spec):
@@ -183,13 +183,13 @@ def test_seeds_together_are_what_every_seed_says_else_undecided():
 
 
 def test_the_page_shows_methods_controls_and_verdicts(tmp_path):
-    shown = table_page("a study", audit_table(*filled(tmp_path, deep)), 160)
+    shown = table_page("a study", audit_table(*filled(tmp_path, deep), protocol="three"), 160)
     for words in ("bp", "dfa, frozen", "PASS", "FAIL(D3)", "3: FAIL(D3)", "70.2 ± 0.1", "95 % paired t-interval"):
         assert words in shown
 
 
 def test_a_narrow_page_breaks_no_verdict(tmp_path):
-    rows = audit_table(*filled(tmp_path, deep))
+    rows = audit_table(*filled(tmp_path, deep), protocol="three")
     wide, narrow = table_page("a study", rows, 160), table_page("a study", rows, 80)
     assert max(map(len, narrow.splitlines()[:-3])) <= 80
     for words in ("to best frozen", "FAIL(D3)", "3: FAIL(D3)", "70.2 ± 0.1"):

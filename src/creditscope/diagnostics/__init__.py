@@ -149,7 +149,8 @@ def examine_all(
     chosen = {code: diagnostics[registered_name(code, protocol.variants.get(code, ""))] for code in codes}
     chosen |= {name: diagnostics[name] for name in protocol.beside}
     findings = {name: examine(chosen[name], evidence, limits.get(name)) for name in sorted(chosen, key=natural_key)}
-    return {name: _unjudged(finding) if name in protocol.unjudged else finding for name, finding in findings.items()}
+    named = {name: replace(finding, code=name) for name, finding in findings.items()}
+    return {name: _unjudged(finding) if name in protocol.unjudged else finding for name, finding in named.items()}
 
 
 def _unjudged(finding: Finding) -> Finding:

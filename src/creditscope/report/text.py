@@ -161,7 +161,6 @@ def _also_measured(report: Report, width: int, paint: Paint) -> str:
 def _verdict(report: Report, width: int, paint: Paint) -> str:
     section = verdict_section("Verdict", report.verdict, (report.verdict.why, left_open(report)), width, paint)
     if collapsed(report) and "gamma" in report.measures:
-        section += (
-            f"\n  {paint('Γ clamped is invalid: the gradient lies below the clamp (D2). Exact Γ is valid.', 'yellow')}"
-        )
+        warning = "Γ clamped is invalid: the gradient lies below the clamp (D2). Exact Γ is valid."
+        section += "\n" + "\n".join(paint(line, "yellow") for line in indented(warning, width))
     return section
