@@ -91,7 +91,7 @@ def test_a_loop_that_moves_frozen_blocks_is_refused():
     [
         ({"seeds": []}, "There are no seeds"),
         ({"seeds": [1], "variants": ["forzen"]}, "Did you mean 'frozen'?"),
-        ({"seeds": [1], "variants": ["ladder-7"]}, "the network has 2"),
+        ({"seeds": [1], "variants": ["ladder-7"]}, "The ladder has rungs 0 to 2 on this network, got 7"),
         ({"seeds": [1], "blocks": "blcks"}, "Did you mean 'blocks'?"),
     ],
 )

@@ -107,12 +107,8 @@ def _controls(variants: Sequence[str], depth: int) -> dict[str, Control]:
             controls[variant] = Control.parse(variant)
         else:
             raise UnknownName(unknown("variant", variant, list(VARIANTS)))
-    for name, control in controls.items():
-        if (control.rung or 0) > depth:
-            raise InvalidInput(
-                f"{name} asks for {control.rung} blocks that learn, but the network has {depth}.\n"
-                f"There is no such control. Choose ladder-0 to ladder-{depth}."
-            )
+    for control in controls.values():
+        control.check(depth)
     return controls
 
 
