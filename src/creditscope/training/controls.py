@@ -14,6 +14,7 @@ from creditscope.diagnostics import diagnostics, examine
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.evidence.records import Evidence
 from creditscope.registry import unknown
+from creditscope.statistics.shares import checked_shares
 from creditscope.stream.find import named_blocks
 from creditscope.verdict import Finding
 
@@ -85,7 +86,9 @@ def depth_utility(
     (['trained', 'frozen'], 'D3')
     """
     if not seeds:
-        raise InvalidInput("There are no seeds, so nothing would be trained.\nGive at least one, better three.")
+        raise InvalidInput(
+            "There are no seeds, so nothing would be trained.\nPass at least one seed; three or more are recommended."
+        )
     depth = len(named_blocks(make_network(seeds[0]), blocks))
     accuracy: dict[str, tuple[float, ...]] = {}
     for variant, control in _controls(variants, depth).items():
@@ -138,12 +141,7 @@ def _accuracy(network: nn.Module, train: Train, evaluate: Evaluate, seed: int) -
             "The control would be trained too, and depth would look useless. Let your loop skip parameters whose "
             "requires_grad is False: no gradient, no weight decay."
         )
-    accuracy = float(evaluate(trained))
-    if not 0 <= accuracy <= 1:
-        raise InvalidInput(
-            f"evaluate returned {accuracy}, which is not an accuracy from 0 to 1.\n"
-            "Margins are taken in percentage points. Return the share of correct predictions."
-        )
+    (accuracy,) = checked_shares([evaluate(trained)], "evaluate(network)")
     return accuracy
 
 
