@@ -16,7 +16,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from creditscope.networks.staged import StagedNetwork
 
-ROUNDING = 64  # units in the last place of the objective's terms: less than that is no rise
+ROUNDING = 64  # units in the last place of the objective's terms: smaller increases count as rounding
 Statistics = dict[_BatchNorm, tuple[Tensor, Tensor]]
 
 
