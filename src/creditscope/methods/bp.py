@@ -79,10 +79,7 @@ def _derivatives(
 )
 @dataclass(frozen=True)
 class Backprop(EndToEnd):
-    """The true gradient, end to end.
-
-    a_l = g_l = ∂ℓ/∂h_l
-    """
+    """The true gradient, end to end: the reference of every audit."""
 
     uses_weights_above = True
 
