@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from creditscope.control import Control
-from creditscope.errors import UnknownName
+from creditscope.errors import InvalidInput, UnknownName
 
 
 @pytest.mark.parametrize("name", ["none", "frozen", "shallow", "ladder-0", "ladder-1", "ladder-12"])
@@ -21,6 +21,13 @@ def test_a_control_is_written_as_it_is_read(name: str) -> None:
 def test_anything_else_is_refused_with_the_controls_that_exist(name: str) -> None:
     with pytest.raises(UnknownName, match="no control called(.|\n)*Known: none, frozen, shallow, ladder-0"):
         Control.parse(name)
+
+
+def test_a_rung_above_the_network_is_refused() -> None:
+    for name in ("none", "frozen", "shallow", "ladder-0", "ladder-3"):
+        Control.parse(name).check(3)
+    with pytest.raises(InvalidInput, match="The ladder has rungs 0 to 3 on this network, got 4.\nThe rung is"):
+        Control.parse("ladder-4").check(3)
 
 
 def test_the_ladder_leads_from_no_block_to_all_but_the_first() -> None:

@@ -42,22 +42,29 @@ MAY: dict[str, str] = {
     "evidence": f"stream {GROUND}",
     "methods": f"stream networks records {GROUND}",
     "report": f"records statistics {GROUND}",
-    "probes": f"stream evidence statistics {GROUND}",
+    "probes": f"stream evidence {GROUND}",
     "training": f"methods datasets networks evidence diagnostics stream records statistics {GROUND}",
     "glossary": f"diagnostics methods networks datasets {GROUND}",
     "partial": f"report records diagnostics statistics {GROUND}",
     "auditing": f"probes diagnostics evidence records stream statistics {GROUND}",
     "runs": f"training auditing methods datasets networks records {GROUND}",
     "monitoring": f"auditing probes diagnostics evidence records report stream {GROUND}",
-    "compat": f"auditing diagnostics evidence records stream {GROUND}",
-    "study": f"runs report records training methods datasets networks diagnostics statistics {GROUND}",
-    "papers": f"study runs partial report records diagnostics statistics {GROUND}",
+    "compat": f"auditing diagnostics evidence stream {GROUND}",
+    "study": f"runs report records training datasets diagnostics statistics {GROUND}",
+    "papers": f"study runs report records diagnostics statistics {GROUND}",
     "commands": "papers compat monitoring study runs auditing partial training probes report glossary methods evidence "
     f"diagnostics records statistics datasets networks stream {GROUND}",
     "cli": f"commands {GROUND}",
     "__main__": "cli",
 }
 MAY_FOR_TYPES = {"diagnostics": "evidence", "partial": "evidence"}
+IMPORT_BY_NAME = {  # what may call import_module: registries and plugins, the public names, and a package of others
+    "creditscope",
+    "creditscope.registry",
+    "creditscope.plugins",
+    "creditscope.commands.entries",
+    "creditscope.monitoring.lightning",
+}
 MAY_LATER = {"records": "report"}  # Report.to_html() and its kin: the one late edge
 PAPERS_MAY = f"papers study runs partial report records diagnostics statistics {GROUND}"
 
@@ -101,7 +108,7 @@ def imported(path: Path) -> list[tuple[str, str]]:
 
 
 def parts(path: Path) -> Iterator[tuple[str, str]]:
-    """Every (part of ours, when) that a file imports; `creditscope` itself holds nothing but the version."""
+    """Every (part of ours, when) that a file imports; of `creditscope` itself a test allows nothing but the version."""
     for name, when in imported(path):
         if name != "creditscope":
             package, _, rest = name.partition(".")
@@ -146,6 +153,44 @@ def test_a_paper_stands_on_the_engine_and_the_library_imports_no_paper() -> None
             assert other in {"creditscope_papers", *PAPERS_MAY.split()}, f"{path} imports {other} {when}"
     for path in FILES:
         assert "creditscope_papers" not in {other for other, _ in parts(path)}, path
+
+
+def taken_from_the_package(source: str) -> set[str]:
+    """The names that a file takes from `creditscope` itself, whose public names reach into every part."""
+    nodes = list(ast.walk(ast.parse(source)))
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "creditscope"]
+    names = {alias.name for node in froms for alias in node.names if f"creditscope.{alias.name}" not in MODULES}
+    whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return names | {"creditscope" for name in whole if name.partition(".")[0] == "creditscope"}
+
+
+def imports_by_name(source: str) -> bool:
+    nodes = ast.walk(ast.parse(source))
+    return any(getattr(node, "attr", getattr(node, "id", "")) in ("import_module", "__import__") for node in nodes)
+
+
+def test_modules_take_only_the_version_from_the_package_itself() -> None:
+    assert taken_from_the_package("from creditscope import audit, options") == {"audit"}
+    assert taken_from_the_package("import creditscope.methods as m") == {"creditscope"}
+    for path in (*FILES, *PAPERS.rglob("*.py")):
+        names = taken_from_the_package(path.read_text(encoding="utf-8"))
+        assert names <= {"__version__"}, f"{path} imports {names} from creditscope"
+
+
+def test_only_the_listed_modules_import_by_name() -> None:
+    assert imports_by_name("importlib.import_module('creditscope.methods')")
+    assert imports_by_name("import_module('creditscope.methods')")
+    files = (*FILES, *PAPERS.rglob("*.py"))
+    assert {module(path) for path in files if imports_by_name(path.read_text(encoding="utf-8"))} == IMPORT_BY_NAME
+
+
+def test_a_part_may_import_only_what_it_does_import() -> None:
+    ground, imports = set(GROUND.split()), {name: set[str]() for name in MAY}
+    for path in FILES:
+        if part(path) in MAY:
+            imports[part(path)] |= {other for other, _ in parts(path)}
+    for name in set(MAY) - ground - {"commands"}:  # the commands may use everything
+        assert set(MAY[name].split()) - ground <= imports[name], name
 
 
 def test_methods_and_diagnostics_never_meet() -> None:

@@ -1,4 +1,4 @@
-"""Trains one network by backprop and one by direct feedback alignment, with their frozen twins, in plain PyTorch.
+"""Trains one network by backprop and one by direct feedback alignment, with their frozen controls, in plain PyTorch.
 
 Writes bp.safetensors and dfa.safetensors for the audits in the README, and prints the accuracies. It takes two minutes
 on one core.

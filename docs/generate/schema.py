@@ -1,4 +1,4 @@
-"""Writes the JSON schema of a report, into the package and into the docs, and a page that reads it aloud."""
+"""Writes the JSON schema of a report into the package and the docs, and a page that lists its fields."""
 
 from __future__ import annotations
 

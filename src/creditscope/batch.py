@@ -1,4 +1,4 @@
-"""What flows in: inputs with their labels."""
+"""Batches: inputs with labels."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from creditscope.errors import UnknownName
+from creditscope.errors import InvalidInput, UnknownName
 from creditscope.registry import unknown
 
 Kind = Literal["none", "frozen", "shallow", "ladder"]
@@ -35,6 +35,14 @@ class Control:
     def ladder(cls, depth: int) -> list[Control]:
         """The rungs of a network of `depth` blocks, from 0 to all blocks but the first."""
         return [cls("ladder", rung) for rung in range(depth)]
+
+    def check(self, depth: int) -> None:
+        """Refuse a rung that the ladder of a network of `depth` blocks does not have."""
+        if self.rung is not None and not 0 <= self.rung <= depth:
+            raise InvalidInput(
+                f"The ladder has rungs 0 to {depth} on this network, got {self.rung}.\n"
+                "The rung is the number of last blocks that learn. Choose one of these."
+            )
 
     @property
     def trains_no_block(self) -> bool:

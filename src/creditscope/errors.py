@@ -1,4 +1,4 @@
-"""What can be wrong with a user's input; every message says what was found, why it matters and what to do."""
+"""Exceptions raised for invalid input; every message says what was found, why it matters and what to do."""
 
 
 class CreditscopeError(Exception):
@@ -38,4 +38,4 @@ class BadFile(CreditscopeError):
 
 
 class DataUnavailable(CreditscopeError):
-    """A dataset that is neither on disk nor to be fetched."""
+    """A dataset that is not on disk and not downloadable."""

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.evidence.alignment import exact_cosines
-from creditscope.methods.bridge import BridgeNetwork, teach
-from creditscope.methods.credit_bridge import NOISES, CreditBridge, soft_minimum, value_lesson, value_slope
+from creditscope.methods.bridge import BridgeNetwork, step_auxiliary
+from creditscope.methods.credit_bridge import NOISES, CreditBridge, soft_minimum, value_loss, value_slope
 from creditscope.methods.local import forward_in_pieces
 from creditscope.methods.rule import EVERYTHING, Feedback, Moment
 from creditscope.records.run import HistoryRow
@@ -79,7 +79,7 @@ def test_the_soft_minimum_of_a_constant_is_the_constant(generator: torch.Generat
     torch.testing.assert_close(found, torch.full((4,), 3.25))
 
 
-def test_the_lesson_is_consistency_below_and_the_true_gradient_at_the_top(
+def test_the_auxiliary_loss_is_consistency_below_and_the_true_gradient_at_the_top(
     batch: Batch, generator: torch.Generator
 ) -> None:
     network, rule = small("resmlp"), CreditBridge()
@@ -89,7 +89,7 @@ def test_the_lesson_is_consistency_below_and_the_true_gradient_at_the_top(
             parameter.mul_(1.5)  # so that V̄ is not V
     seen = forward_in_pieces(network, batch, EVERYTHING)
     start = generator.get_state()
-    lesson = rule.lesson(network, feedback, seen, generator)
+    auxiliary = rule.auxiliary_loss(network, feedback, seen, generator)
     layers = torch.randint(network.depth, (5,), generator=generator.set_state(start))
     above = torch.stack([seen.hiddens[int(layer) + 1][i] for i, layer in enumerate(layers)])
     targets = soft_minimum(feedback, above, (layers + 1) / network.depth, seen.error, generator)
@@ -100,8 +100,8 @@ def test_the_lesson_is_consistency_below_and_the_true_gradient_at_the_top(
     gradients = capture(find_stream(network), batch).gradients[-1]
     slopes = value_slope(feedback, torch.stack(seen.hiddens), seen.error)[-1]
     top = ((slopes - gradients) ** 2).sum() / (gradients**2).sum()
-    assert lesson.loss.item() == pytest.approx(sum(m * m for m in missed) / 5 + top.item())
-    assert lesson.residual.item() == pytest.approx(sorted(map(abs, missed))[2])
+    assert auxiliary.loss.item() == pytest.approx(sum(m * m for m in missed) / 5 + top.item())
+    assert auxiliary.residual.item() == pytest.approx(sorted(map(abs, missed))[2])
 
 
 def test_the_average_follows_the_value_by_half_a_percent(batch: Batch, generator: torch.Generator) -> None:
@@ -154,8 +154,8 @@ def costates(width: int, depth: int, steps: int, generator: torch.Generator) -> 
     feedback = Feedback({}, networks, torch.optim.Adam(learning, lr=1e-3, fused=True))
     for _ in range(steps):
         states, target = trajectory(moves, 8 * width, generator)
-        teach(feedback, value_lesson(feedback, states, target, (states[-1] - target) / width, generator).loss)
-        rule.absorbed(feedback)
+        step_auxiliary(feedback, value_loss(feedback, states, target, (states[-1] - target) / width, generator).loss)
+        rule.after_auxiliary_step(feedback)
     states, target = trajectory(moves, 512, generator)
     truth = [(states[-1] - target) / width]
     for move in reversed(moves):

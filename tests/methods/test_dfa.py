@@ -1,4 +1,4 @@
-"""DFA: every state hears e B_l, and every block its own neighbour's credit."""
+"""DFA: every state receives e B_l, and every block its own neighbour's credit."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def slow_signals(network: StagedNetwork, batch: Batch, feedback: Feedback) -> li
     return signals
 
 
-def heard(signals: list[list[Tensor]], index: str) -> list[list[Tensor]]:
-    """What the embedding and the blocks hear: a_0, then a_{l+1}, or as published a_l."""
+def received(signals: list[list[Tensor]], index: str) -> list[list[Tensor]]:
+    """What the embedding and the blocks receive: a_0, then a_{l+1}, or as published a_l."""
     return signals if index == "output" else [signals[0], *signals[:-1]]
 
 
@@ -45,7 +45,7 @@ def test_updates_equal_the_hand_formula(
     network = small("student_net", residual=residual)
     rule = DirectFeedback(how, index)
     feedback = rule.feedback(network, batch, generator)
-    told = heard(slow_signals(network, batch, feedback), index)
+    told = received(slow_signals(network, batch, feedback), index)
     expected = student_gradients(network, batch, told, penalty, how)  # type: ignore[arg-type]
     found = rule.credit(network, feedback, batch, Scope(penalty=penalty)).gradients
     assert found.keys() == expected.keys()

@@ -99,12 +99,14 @@ def test_credit_agrees_with_every_layer_and_sample_alone(
             torch.testing.assert_close(credit.signals[layer][i], expected, rtol=1e-9, atol=1e-12)
 
 
-def test_the_lesson_is_the_squared_miss_over_the_squared_state(batch: Batch, generator: torch.Generator) -> None:
+def test_the_auxiliary_loss_is_the_squared_miss_over_the_squared_state(
+    batch: Batch, generator: torch.Generator
+) -> None:
     network, rule = small("resmlp"), StateBridge()
     feedback = rule.feedback(network, batch, generator)
     seen = forward_in_pieces(network, batch, EVERYTHING)
     start = generator.get_state()
-    lesson = rule.lesson(network, feedback, seen, generator)
+    auxiliary = rule.auxiliary_loss(network, feedback, seen, generator)
     layers = torch.randint(network.depth, (5,), generator=generator.set_state(start)).tolist()
     assert feedback.networks is not None
     mlp, last = feedback.networks["bridge"], seen.hiddens[-1]
@@ -113,9 +115,9 @@ def test_the_lesson_is_the_squared_miss_over_the_squared_state(batch: Batch, gen
         for i, layer in enumerate(layers)
     ]
     sizes = [(state**2).sum().item() for state in last]
-    assert lesson.loss.item() == pytest.approx(sum(missed) / sum(sizes))
+    assert auxiliary.loss.item() == pytest.approx(sum(missed) / sum(sizes))
     ratios = sorted((m / s) ** 0.5 for m, s in zip(missed, sizes, strict=True))
-    assert lesson.residual.item() == pytest.approx(ratios[2])
+    assert auxiliary.residual.item() == pytest.approx(ratios[2])
     again = rule.residual(network, feedback, batch, generator.set_state(start))
     assert again.item() == pytest.approx(ratios[2])
 
@@ -136,7 +138,7 @@ def test_a_step_is_auxiliary_update_first_and_credit_from_the_updated_network(
 
 
 @pytest.mark.parametrize("name", BRIDGES)
-def test_a_bridge_learns_its_lesson_on_a_network_that_stands_still(
+def test_a_bridge_learns_its_target_on_a_network_that_stands_still(
     name: str, batch: Batch, generator: torch.Generator
 ) -> None:
     network, rule = small("resmlp"), bridge_rule(name)

@@ -29,14 +29,14 @@ def normalised(signal: list[Tensor], how: str) -> list[Tensor]:
 
 
 def local_gradients(
-    network: StagedNetwork, batch: Batch, heard: list[list[Tensor]], penalty: float, how: str
+    network: StagedNetwork, batch: Batch, received: list[list[Tensor]], penalty: float, how: str
 ) -> dict[str, Tensor]:
-    """Gradients of the stages' local losses; heard[s][i] is what sample i's credit says to stage s (0: embedding).
+    """Gradients of the stages' local losses; received[s][i] is what sample i's credit says to stage s (0: embedding).
 
     One sample at a time: ⟨h_0, â⟩ for the embedding, ⟨f_l(h_l), â⟩ + λ‖f_l(h_l)‖² for a block, the cross-entropy for
     the read-out; the mean over the samples.
     """
-    told = [normalised(signal, how) for signal in heard]
+    told = [normalised(signal, how) for signal in received]
     total = {name: torch.zeros_like(p) for name, p in network.named_parameters()}
     for i, label in enumerate(batch.labels.tolist()):
         x = batch.inputs[i : i + 1]
@@ -54,7 +54,7 @@ def local_gradients(
 
 
 def student_gradients(
-    network: StudentNet, batch: Batch, heard: list[list[Tensor]], penalty: float, how: str
+    network: StudentNet, batch: Batch, received: list[list[Tensor]], penalty: float, how: str
 ) -> dict[str, Tensor]:
     """The same for the student with α = 1, by hand: no autograd anywhere.
 
@@ -62,7 +62,7 @@ def student_gradients(
     """
     weights = {name: p.detach() for name, p in network.named_parameters()}
     total = {name: torch.zeros_like(p) for name, p in weights.items()}
-    told = [normalised(signal, how) for signal in heard]
+    told = [normalised(signal, how) for signal in received]
     for i, error in enumerate(errors(network, batch)):
         x = batch.inputs[i].flatten()
         state = weights["embed.weight"] @ x + weights["embed.bias"]

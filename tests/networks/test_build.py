@@ -11,7 +11,7 @@ import torch
 
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.networks import networks
-from creditscope.networks.build import build, options_of, weight_generator
+from creditscope.networks.build import build, network_options, weight_generator
 from creditscope.networks.options import image_shape
 
 IMAGE = (3, 32, 32)
@@ -102,7 +102,7 @@ def test_classes_and_seeds_that_cannot_be_are_refused(classes: int, seed: int, f
 
 
 def test_the_options_of_a_network_come_with_their_defaults() -> None:
-    assert options_of("student_net") == {"d": 128, "depth": 4, "alpha": 1.0, "residual": True}
+    assert network_options("student_net") == {"d": 128, "depth": 4, "alpha": 1.0, "residual": True}
 
 
 def test_building_is_calling_the_class_with_a_seeded_generator() -> None:

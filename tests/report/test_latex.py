@@ -61,7 +61,7 @@ def test_the_tables_hold_every_diagnostic_and_the_form_every_line():
     text = audited().to_latex()
     for code in ("D0", "D1", "D2", "D3", "D4*"):
         assert f"{code} & " in text
-    for head in ("Method", "Terminal LayerNorm", "Seeds", "Feedback", "Accuracy", "Frozen-blocks accuracy", "Flags"):
+    for head in ("Method", "Terminal LayerNorm", "Seeds", "Feedback", "Accuracy", "Frozen control", "Flags"):
         assert f"\\textbf{{{head}}} & " in text
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 5
     assert r"\caption{dfa on mnist1d, seed 42: FAIL(D1+D2+D3)." in text

@@ -121,3 +121,17 @@ def test_a_page_offers_the_json_of_the_verdict_that_it_shows(store, tmp_path):
     assert link is not None
     record = RunRecord.parse(base64.b64decode(link[1]).decode())
     assert str(record.report.verdict) in page.partition("</title>")[0]
+
+
+def test_a_study_without_controls_says_what_the_audit_beside_the_control_said(store, tmp_path, capsys):
+    own = runs_in(store)["none"]
+    run(["audit", str(store / own.key)])
+    audited = set(re.findall(r"^Verdict: (.*)$", capsys.readouterr().out, flags=re.MULTILINE))
+    alone = write_study_file(tmp_path, STUDY.replace('controls = ["frozen"]', ""))
+    assert run(["study", "report", str(alone), "--store", str(store), "--html", str(tmp_path / "pages")]) == 0
+    table = capsys.readouterr().out
+    page = (tmp_path / "pages" / "runs" / f"{own.key}.html").read_text(encoding="utf-8")
+    assert set(VERDICT.findall(table)) == set(VERDICT.findall(page.partition("</title>")[0])) == audited
+    frozen = f"{100 * runs_in(store)['frozen'].accuracy:.1f}"
+    assert frozen in table
+    assert f"{frozen} %" in page

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditscope.errors import CreditscopeError
+from creditscope.errors import CreditscopeError, InvalidInput
 from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 from creditscope.study.expansion import expand
@@ -42,6 +42,19 @@ def test_the_ladder_has_a_rung_for_every_block_but_the_first_and_is_frozen_at_it
 
 def test_single_rungs_can_be_named():
     assert [spec.control for spec in expand(Study.parse('controls = ["ladder-2"]'))] == ["none", "ladder-2"]
+
+
+def test_a_plan_refuses_a_rung_that_the_network_does_not_have():
+    study = Study.parse('controls = ["ladder-9"]\n[fixed]\n"network.depth" = 2')
+    with pytest.raises(InvalidInput, match="The ladder has rungs 0 to 2 on this network, got 9"):
+        plan(study)
+
+
+def test_a_plan_refuses_a_network_that_the_method_does_not_support():
+    study = Study.parse('[fixed]\nmethod = "state_bridge"\nnetwork = "small_cnn"\ndata = "cifar10"')
+    expected = "The method 'state_bridge' does not support the network 'small_cnn'.\nIt cannot give credit"
+    with pytest.raises(InvalidInput, match=expected):
+        plan(study)
 
 
 def test_a_control_has_no_controls():

@@ -9,6 +9,7 @@ import pytest
 from tests.study.made import record
 
 from creditscope.diagnostics import diagnostics
+from creditscope.diagnostics.depth import from_accuracies
 from creditscope.diagnostics.seeds import over_seeds
 from creditscope.protocols import judge, protocol_named
 from creditscope.records.report import Provenance, Report, Subject
@@ -109,6 +110,24 @@ def test_a_margin_that_straddles_the_limit_says_how_many_seeds_would_settle_it(t
     images = store.record(row.seeds[0].key).test_images
     assert row.settle == seeds_to_settle([0.5 + margin for margin in margins.values()], [0.5] * 3, 2.0, images)
     assert f"about {row.settle} seeds per arm would settle it" in table_page("a study", [row], 160)
+
+
+def test_without_a_control_in_the_plan_the_saved_margin_and_its_control_stay(tmp_path):
+    def beside_control(spec):
+        own = report(HEALTHY)
+        depth = from_accuracies((deep(spec),), (0.5,), 1000)
+        return own.model_copy(update={"findings": {**own.findings, "D3": depth}, "control_accuracy": (0.5,)})
+
+    text = TEXT.replace('controls = ["frozen"]', "")
+    runs, store = filled(tmp_path, deep, beside_control, text)
+    row = rows(runs, store)["dfa"]
+    for seed in row.seeds:
+        assert (seed.control_accuracy, seed.control_key) == (0.5, "")
+        assert seed.findings["D3"] == store.record(seed.key).report.findings["D3"]
+        assert seed.verdict.text == "FAIL(D3)"
+    assert row.control.values == (0.5, 0.5, 0.5)
+    assert row.findings["D3"].per_seed == pytest.approx((-4.9, -4.8, -4.7))
+    assert row.verdict.text == "FAIL(D3)"
 
 
 def test_without_a_control_depth_stays_open_and_without_a_report_everything_does(tmp_path):

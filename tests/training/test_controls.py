@@ -91,7 +91,7 @@ def test_a_loop_that_moves_frozen_blocks_is_refused():
     [
         ({"seeds": []}, "There are no seeds"),
         ({"seeds": [1], "variants": ["forzen"]}, "Did you mean 'frozen'?"),
-        ({"seeds": [1], "variants": ["ladder-7"]}, "the network has 2"),
+        ({"seeds": [1], "variants": ["ladder-7"]}, "The ladder has rungs 0 to 2 on this network, got 7"),
         ({"seeds": [1], "blocks": "blcks"}, "Did you mean 'blocks'?"),
     ],
 )
@@ -100,6 +100,7 @@ def test_what_cannot_be_meant_is_refused(options, told):
         depth_utility(make, train, evaluate, **options)
 
 
-def test_an_accuracy_in_percent_is_refused():
-    with pytest.raises(InvalidInput, match="evaluate returned 55.0"):
-        depth_utility(make, lambda network, seed: None, lambda network: 55.0, seeds=[1])
+@pytest.mark.parametrize("value", [55.0, float("nan"), True])
+def test_an_evaluation_that_returns_no_share_is_refused(value):
+    with pytest.raises(InvalidInput, match=r"evaluate\(network\) = .* is not a"):
+        depth_utility(make, lambda network, seed: None, lambda network: value, seeds=[1])

@@ -13,6 +13,7 @@ from creditscope.batch import Batch, each_tensor
 from creditscope.diagnostics import diagnostics
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.registry import unknown
+from creditscope.statistics.shares import checked_shares
 
 RUNS, RUN = 16, 256  # how many runs of numbers, and of what length, fingerprint a large tensor
 
@@ -65,32 +66,22 @@ def check_labels(batch: Batch, classes: int, index: int) -> None:
 
 
 def checked_accuracies(given: float | Sequence[float] | None, what: str) -> tuple[float, ...] | None:
-    """One share per seed; 31 instead of 0.31 is refused."""
+    """One share per seed; 31 instead of 0.31 is refused. NaN passes: it is the accuracy of a run that diverged."""
     if given is None:
         return None
     single = isinstance(given, int | float | str) or getattr(given, "ndim", None) == 0
     listed: Any = given
     try:
         several = (listed,) if single else tuple(listed)
-        if any(isinstance(value, bool | str) for value in several):
-            raise TypeError  # True is not 100 %, and text is not a number
-        values = tuple(float(value) for value in several)
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
         raise InvalidInput(
             f"{what} = {given!r} is not a number.\nD3 needs shares of correct answers. Pass one, or one per seed."
         ) from error
-    if not values:
+    if not several:
         raise InvalidInput(
             f"{what} is an empty list.\nD3 would have nothing to compare. Leave it out if it was not measured."
         )
-    for value in values:
-        if not (math.isnan(value) or 0 <= value <= 1):
-            hint = f"Did you mean {value / 100:g}?" if 1 < value <= 100 else "Pass the share of correct answers."
-            raise InvalidInput(
-                f"{what} = {value:g} is not a share between 0 and 1.\n"
-                f"D3 is measured in percentage points and would be wrong. {hint}"
-            )
-    return values
+    return checked_shares(several, what, nan=True)
 
 
 def check_texts(**given: object) -> None:

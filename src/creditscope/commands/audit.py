@@ -104,7 +104,7 @@ def audit(
     import torch
 
     from creditscope.auditing.audit import audit as examine
-    from creditscope.commands.material import check_run_folder, data_from, first_images, subject_from
+    from creditscope.commands.material import check_run_folder, data_from, limited_batches, subject_from
     from creditscope.report.views import from_report, from_runs
     from creditscope.runs.audit import audit_folder
 
@@ -144,7 +144,7 @@ def audit(
         images = data_from(data, data_dir, batches)
         report = examine(
             subject_from(weights, network, model, settings, images).to(place),
-            first_images(images.batches(batch_size), batch_size, limit),
+            limited_batches(images.batches(batch_size), batch_size, limit),
             blocks=parsing.blocks(blocks),
             read=parsing.read(read),
             check_gradient=gradient_check,

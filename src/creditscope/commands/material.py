@@ -89,7 +89,7 @@ def _cut(inputs: Tensor, labels: Tensor, size: int) -> Iterator[Batch]:
     return (Batch(inputs[at : at + size], classes[at : at + size]) for at in range(0, len(labels), size))
 
 
-def first_images(batches: Iterator[Batch], size: int, limit: int | None) -> Iterator[Batch]:
+def limited_batches(batches: Iterator[Batch], size: int, limit: int | None) -> Iterator[Batch]:
     """The batches of the first `limit` images, the last one cut to fit."""
     if limit is None:
         return batches

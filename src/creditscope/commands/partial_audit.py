@@ -77,7 +77,7 @@ def partial_audit(
     from creditscope.partial import partial_audit as judged
     from creditscope.partial import read_logs
 
-    found = judged(
+    result = judged(
         read_logs(logs),
         baseline=baseline,
         h0=h0,
@@ -88,9 +88,9 @@ def partial_audit(
         protocol=protocol,
     )
     if json:
-        say(found.to_json().rstrip("\n"))
-        return found.verdict.exit_code
+        say(result.to_json().rstrip("\n"))
+        return result.verdict.exit_code
     from creditscope.partial.page import page
 
-    say(page(found, width(), coloured()))
-    return found.verdict.exit_code
+    say(page(result, width(), coloured()))
+    return result.verdict.exit_code

@@ -76,7 +76,7 @@ def train(
     """
     from pydantic import ValidationError
 
-    from creditscope.runs.spec import RunSpec
+    from creditscope.runs.spec import RunSpec, first_problem
 
     try:
         spec = RunSpec(
@@ -99,11 +99,8 @@ def train(
         names = _named(controls, control)
         control_specs = [spec.control_spec(name) for name in names]
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(
-            f"{where} = {first['input']!r}: {first['msg']}.\nNothing was trained. Correct the value."
-        ) from error
+        field, why = first_problem(error)
+        raise InvalidInput(f"{field}: {why}.\nNothing was trained. Correct the value.") from error
     import torch
 
     from creditscope.records.folder import CONTROLS

@@ -89,10 +89,6 @@ class Dataset:
         shifts = draw_shifts(len(indices), generator, padding=self.crop, flip=self.flip)
         return Batch(self.prepare(crop_and_flip(self.train.inputs, indices, shifts, padding=self.crop)), labels)
 
-    def train_batches(self, size: int) -> Iterator[Batch]:
-        """The training set in order, standardised and not augmented; the last batch may be smaller."""
-        return self._batches(self.train, size)
-
     def training_batches(self, size: int) -> Iterator[Batch]:
         """The training set in order, standardised and not augmented; the last batch may be smaller."""
         return self._batches(self.train, size)
@@ -101,12 +97,12 @@ class Dataset:
         """The test set in order, standardised; the last batch may be smaller."""
         return self._batches(self.test, size)
 
-    def _batches(self, whole: Batch, size: int) -> Iterator[Batch]:
+    def _batches(self, part: Batch, size: int) -> Iterator[Batch]:
         if size < 1:
             raise InvalidInput(
                 f"The batch size must be at least 1, got {size}.\nA smaller batch would hold nothing. Choose 1 or more."
             )
-        pieces = zip(torch.split(whole.inputs, size), torch.split(whole.labels, size), strict=True)
+        pieces = zip(torch.split(part.inputs, size), torch.split(part.labels, size), strict=True)
         return (Batch(self.prepare(inputs), labels) for inputs, labels in pieces)
 
 

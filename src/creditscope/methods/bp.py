@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -31,15 +31,14 @@ class EndToEnd(CreditRule):
             states, branches, loss = self._forward(network, feedback, batch)
             count = len(batch.labels)
             if not scope.penalty:
-                both = torch.autograd.grad(loss, [*states, *learning.values()], allow_unused=True)
-                signals, gradients = both[: len(states)], both[len(states) :]
+                signals, gradients = _derivatives(loss, states, list(learning.values()), count)
             else:
-                signals = torch.autograd.grad(loss, states, retain_graph=True)
+                signals, _ = _derivatives(loss, states, [], count, retain_graph=True)
                 sizes = [branch.square().sum() for index, branch in enumerate(branches) if scope.learns(index)]
                 term = sum(sizes, torch.zeros(())) * (scope.penalty / count)
                 gradients = torch.autograd.grad(loss + term, list(learning.values()), allow_unused=True)
         named = {name: gradient for name, gradient in zip(learning, gradients, strict=True) if gradient is not None}
-        return Credit(tuple(signal * count for signal in signals), named, loss.detach())
+        return Credit(signals, named, loss.detach())
 
     def signals_under(
         self, network: StagedNetwork, feedbacks: Iterable[Feedback], batch: Batch
@@ -48,8 +47,8 @@ class EndToEnd(CreditRule):
         for feedback in feedbacks:
             with torch.enable_grad():
                 states, _, loss = self._forward(network, feedback, batch)
-                signals = torch.autograd.grad(loss, states)
-            yield tuple(signal * len(batch.labels) for signal in signals)
+                signals, _ = _derivatives(loss, states, [], len(batch.labels))
+            yield signals
 
     def _forward(
         self, network: StagedNetwork, feedback: Feedback, batch: Batch
@@ -64,6 +63,14 @@ class EndToEnd(CreditRule):
         return states, branches, losses.mean()
 
 
+def _derivatives(
+    loss: Tensor, states: list[Tensor], learning: Sequence[Tensor], count: int, *, retain_graph: bool = False
+) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
+    """∂ℓ_i/∂h_0..h_L of every sample, from the mean loss of `count` samples, and ∂loss/∂W of what learns."""
+    both = torch.autograd.grad(loss, [*states, *learning], retain_graph=retain_graph, allow_unused=True)
+    return tuple(signal * count for signal in both[: len(states)]), both[len(states) :]
+
+
 @method(
     "bp",
     summary="Backpropagation: the true gradient, end to end.",
@@ -72,10 +79,7 @@ class EndToEnd(CreditRule):
 )
 @dataclass(frozen=True)
 class Backprop(EndToEnd):
-    """The true gradient, end to end.
-
-    a_l = g_l = ∂ℓ/∂h_l
-    """
+    """The true gradient, end to end: the reference of every audit."""
 
     uses_weights_above = True
 

@@ -52,7 +52,7 @@ class BridgeNetwork(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class AuxiliaryLoss:
     """The loss of the auxiliary network on one batch, with its graph, and the bridge residual."""
 
     loss: Tensor
@@ -77,13 +77,15 @@ class BridgeRule(LocalRule):
         """The auxiliary networks; those whose parameters require a gradient learn."""
 
     @abstractmethod
-    def lesson(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass, generator: torch.Generator) -> Lesson:
+    def auxiliary_loss(
+        self, network: StagedNetwork, feedback: Feedback, seen: LocalPass, generator: torch.Generator
+    ) -> AuxiliaryLoss:
         """The auxiliary loss on one batch."""
 
-    def absorbed(self, feedback: Feedback) -> None:
+    def after_auxiliary_step(self, feedback: Feedback) -> None:
         """Called after every auxiliary update."""
 
-    def spoken(self, credit: Credit, seen: LocalPass, moment: Moment) -> Credit:
+    def restrict_credit(self, credit: Credit, seen: LocalPass, moment: Moment) -> Credit:
         """The part of the credit that the network learns from at this moment: all of it."""
         return credit
 
@@ -107,21 +109,21 @@ class BridgeRule(LocalRule):
     ) -> Credit:
         """Forward, auxiliary update, credit; the caller updates the network."""
         seen = forward_in_pieces(network, batch, scope)
-        lesson = self.lesson(network, feedback, seen, moment.generator)
-        if not bool(lesson.loss.isfinite()):
-            raise Diverged(f"the loss of the auxiliary network was {lesson.loss.item()}")
-        teach(feedback, lesson.loss)
-        self.absorbed(feedback)
+        auxiliary = self.auxiliary_loss(network, feedback, seen, moment.generator)
+        if not bool(auxiliary.loss.isfinite()):
+            raise Diverged(f"the loss of the auxiliary network was {auxiliary.loss.item()}")
+        step_auxiliary(feedback, auxiliary.loss)
+        self.after_auxiliary_step(feedback)
         update = self.update(network, seen, self.signals(network, feedback, seen), scope)
-        noted = {LOSS: lesson.loss.detach(), RESIDUAL: lesson.residual}
-        return replace(self.spoken(update, seen, moment), auxiliary=noted)
+        noted = {LOSS: auxiliary.loss.detach(), RESIDUAL: auxiliary.residual}
+        return replace(self.restrict_credit(update, seen, moment), auxiliary=noted)
 
     def residual(self, network: StagedNetwork, feedback: Feedback, batch: Batch, generator: torch.Generator) -> Tensor:
         """The bridge residual on a batch, one layer l < L drawn per sample; nothing learns."""
-        return self.lesson(network, feedback, forward_in_pieces(network, batch, EVERYTHING), generator).residual
+        return self.auxiliary_loss(network, feedback, forward_in_pieces(network, batch, EVERYTHING), generator).residual
 
 
-def teach(feedback: Feedback, loss: Tensor) -> None:
+def step_auxiliary(feedback: Feedback, loss: Tensor) -> None:
     """One step of the auxiliary optimiser."""
     if feedback.optimiser is None or not loss.requires_grad:
         return

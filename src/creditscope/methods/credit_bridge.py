@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from creditscope.credit import Credit
 from creditscope.methods import method
-from creditscope.methods.bridge import WIDTH, BridgeNetwork, BridgeRule, Lesson, drawn_layers, module, positions
+from creditscope.methods.bridge import WIDTH, AuxiliaryLoss, BridgeNetwork, BridgeRule, drawn_layers, module, positions
 from creditscope.methods.local import LocalPass
 from creditscope.methods.rule import Feedback, Moment
 from creditscope.networks.staged import StagedNetwork
@@ -33,15 +33,13 @@ WARM_UP = 0.2  # share of the steps in which only V and the read-out learn
 class CreditBridge(BridgeRule):
     """A network V learns what a state is worth, backwards from the last one; credit is its slope.
 
-        a_l = ∇_h V(h_l, l/L, e),   V = MLP([h_l, l/L, e]) → 1 with 3 hidden layers of 256, SiLU
         target_l = -τ log((1/K) Σ_k exp(-V̄(h_{l+1} + σξ_k, (l+1)/L, e)/τ)),   ξ ~ N(0, I), K = 8, σ = τ = 0.1
-        loss = mean(V(h_l) - target_l)² + mean‖∇V(h_L) - g_L‖² / mean‖g_L‖²
+        loss of V = mean(V(h_l) - target_l)² + mean‖∇V(h_L) - g_L‖² / mean‖g_L‖²
 
-    V̄ is a running average of V (0.995). One layer l < L is drawn per sample and step. V is never taught the loss
-    itself: e determines it, so that V would learn to ignore h. For the first fifth of the steps only V and the read-out
-    learn. The bridge residual is the median of |V(h_l) - target_l|. scale_free: V sees h/rms(h).
-
-    Hao, Wan and Zhai (2026).
+    V = MLP([h_l, l/L, e]) → 1 has 3 hidden layers of 256 with SiLU; V̄ is a running average of V (0.995). One layer
+    l < L is drawn per sample and step. V is never trained on the loss itself: e determines it, so that V would learn to
+    ignore h. For the first fifth of the steps only V and the read-out learn. The bridge residual is the median of
+    |V(h_l) - target_l|. scale_free: V sees h/rms(h).
     """
 
     def auxiliary(self, width: int, classes: int, generator: torch.Generator) -> nn.ModuleDict:
@@ -50,18 +48,20 @@ class CreditBridge(BridgeRule):
         value = BridgeNetwork(widths, scale_free=self.scale_free, generator=generator)
         return nn.ModuleDict({VALUE: value, AVERAGE: copy.deepcopy(value).requires_grad_(False)})
 
-    def lesson(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass, generator: torch.Generator) -> Lesson:
+    def auxiliary_loss(
+        self, network: StagedNetwork, feedback: Feedback, seen: LocalPass, generator: torch.Generator
+    ) -> AuxiliaryLoss:
         """Consistency from layer to layer, and the true gradient at the last one."""
-        return value_lesson(feedback, torch.stack(seen.hiddens), seen.error, seen.deepest, generator)
+        return value_loss(feedback, torch.stack(seen.hiddens), seen.error, seen.deepest, generator)
 
-    def absorbed(self, feedback: Feedback) -> None:
+    def after_auxiliary_step(self, feedback: Feedback) -> None:
         """V̄ ← 0.995 V̄ + 0.005 V."""
         pairs = zip(module(feedback, AVERAGE).parameters(), module(feedback, VALUE).parameters(), strict=True)
         with torch.no_grad():
             for average, value in pairs:
                 average.lerp_(value, 1 - DECAY)
 
-    def spoken(self, credit: Credit, seen: LocalPass, moment: Moment) -> Credit:
+    def restrict_credit(self, credit: Credit, seen: LocalPass, moment: Moment) -> Credit:
         """While V warms up, the read-out's gradients alone."""
         return replace(credit, gradients=dict(seen.readout)) if moment.progress < WARM_UP else credit
 
@@ -79,12 +79,12 @@ def value_slope(feedback: Feedback, states: Tensor, error: Tensor) -> Tensor:
     return slope
 
 
-def value_lesson(
+def value_loss(
     feedback: Feedback, states: Tensor, error: Tensor, deepest: Tensor, generator: torch.Generator
-) -> Lesson:
+) -> AuxiliaryLoss:
     """The loss of V: states (L+1, N, d), what it sees besides (N, classes), g_L (N, d).
 
-    A network without blocks has no layer below the last: the gradient there is all that V is taught.
+    A network without blocks has no layer below the last: the gradient there is all that V is trained on.
     """
     depth, value = len(states) - 1, module(feedback, VALUE)
     with torch.enable_grad():
@@ -93,11 +93,11 @@ def value_lesson(
         (slope,) = torch.autograd.grad(at_last, last, create_graph=True)
         loss = (slope - deepest).square().sum(-1).mean() / deepest.square().sum(-1).mean()
         if depth == 0:
-            return Lesson(loss, torch.zeros_like(loss))
+            return AuxiliaryLoss(loss, torch.zeros_like(loss))
         layers, rows = drawn_layers(depth, error, generator)
         target = soft_minimum(feedback, states[layers + 1, rows], (layers + 1) / depth, error, generator)
         missed = value(states[layers, rows], positions(depth, error)[layers, None], error)[:, 0] - target
-        return Lesson(loss + missed.square().mean(), missed.detach().abs().median())
+        return AuxiliaryLoss(loss + missed.square().mean(), missed.detach().abs().median())
 
 
 @torch.no_grad()

@@ -25,15 +25,11 @@ from creditscope.networks.staged import StagedNetwork
 )
 @dataclass(frozen=True)
 class DirectFeedback(LocalRule):
-    """Every state hears the output error through its own fixed random matrix.
+    """Every state receives the output error through its own fixed random matrix.
 
-        a_l = e B_l,   e = softmax(logits) - onehot(labels),   B_l (classes x features of h_l) ~ N(0, 1)/√classes
-
-    index = "output": block l hears a_{l+1}, with L+1 matrices. index = "input" (as published): block l hears a_l, with
-    L matrices, and a_L is measured with the last of them: for streams of one shape only. A state with tokens hears the
-    same credit at every token.
-
-    Nøkland (2016).
+    index = "output": block l receives a_{l+1}, with L+1 matrices. index = "input" (as published): block l receives
+    a_l, with L matrices, and a_L is measured with the last of them: for streams of one shape only. A state with tokens
+    receives the same credit at every token; a convolutional state is flattened.
     """
 
     normalisation: Normalisation = "sample"
@@ -44,17 +40,17 @@ class DirectFeedback(LocalRule):
         if self.index not in ("output", "input"):
             raise InvalidInput(
                 f"index must be 'output' or 'input', got {self.index!r}.\n"
-                "It decides which credit a block hears, and so Γ at layer 1. Choose one of the two."
+                "It decides which credit a block receives, and so Γ at layer 1. Choose one of the two."
             )
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
-        """One matrix per state that is heard."""
+        """One matrix per state whose credit is used."""
         states, logits = example_states(network, example)
         shapes = sorted({tuple(state.shape[1:]) for state in states})
         if self.index == "input" and len(shapes) > 1:
             raise InvalidInput(
                 f"The states of {type(network).__name__} have the shapes {', '.join(map(str, shapes))}, but with "
-                "index = 'input' a block hears the credit of its own input.\n"
+                "index = 'input' a block receives the credit of its own input.\n"
                 "That credit does not fit the block's output. Use index = 'output'."
             )
         classes = logits.shape[1]
@@ -77,7 +73,7 @@ class DirectFeedback(LocalRule):
             for layer, state in enumerate(seen.hiddens)
         )
 
-    def hears(self, block: int) -> int:
+    def receives(self, block: int) -> int:
         """Its output's credit, or its input's."""
         return block + 1 if self.index == "output" else block
 

@@ -30,17 +30,14 @@ TOO_MANY = 0.5  # of an epoch's relaxation steps
 )
 @dataclass(frozen=True)
 class EquilibriumPropagation(LocalRule):
-    """Nudge the loss a little, let all states settle, and read credit from the prediction errors that remain.
+    """Credit is read from the prediction errors that remain when nudged states have settled.
 
-        E = ½‖h_0 - embed(x)‖² + ½ Σ_l ‖h_{l+1} - F_l(h_l)‖²,   F_l(h) = h + f_l(h),   ε_l = h_l - its prediction
-        T steps down E + β_i ℓ_i from the forward pass;   a_l = -ε_l/β_i;   two-sided: -(ε_l⁺ - ε_l⁻)/(2β_i)
-        β_i = κ‖h_L,i‖/‖g_L,i‖, or one fixed β if `beta` is not 0
+    F_l(h) is the state that block l makes of h, h + f_l(h) in a residual stream. The steps start from the forward pass.
+    β_i = κ‖h_L,i‖/‖g_L,i‖, or one fixed β if `beta` is not 0. two_sided: a_l = -(ε_l⁺ - ε_l⁻)/(2β_i).
 
     As β → 0 at equilibrium a_l → g_l. The guard takes back a sample's step if E + βℓ rose, and halves its step size;
     a run in which more than half of an epoch's steps were taken back stops. BatchNorm keeps the statistics of the
     free phase while the states settle, as constants: samples settle independently of each other.
-
-    Scellier and Bengio (2017); this energy: Whittington and Bogacz (2017).
     """
 
     normalisation: Normalisation = "none"

@@ -24,14 +24,10 @@ from creditscope.networks.staged import StagedNetwork
 )
 @dataclass(frozen=True)
 class BlockFeedback(LocalRule):
-    """Credit walks from block to block through fixed random matrices.
-
-        a_L = g_L exactly, through the read-out;   a_l = a_{l+1} B_l,   B_l (d x d) ~ N(0, 1)/√d
+    """Credit descends from block to block through fixed random matrices.
 
     B_l acts on the features of a state (its channels, if it is convolutional), or on the flattened state between
     stages of different shape.
-
-    Lillicrap et al. (2016), at block level.
     """
 
     normalisation: Normalisation = "batch"

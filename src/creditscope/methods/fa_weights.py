@@ -32,14 +32,10 @@ OTHERS = (nn.Conv1d, nn.Conv3d, nn.modules.conv._ConvTransposeNd, nn.Bilinear, n
 )
 @dataclass(frozen=True)
 class WeightFeedback(EndToEnd):
-    """Classic feedback alignment in every Linear and Conv2d: W forward, a fixed random B backward.
-
-        y = x Wᵀ;   ∂/∂x := (∂/∂y) B,   ∂/∂W = (∂/∂y)ᵀ x;   B (the shape of W) ~ N(0, 1)/√fan_out
+    """Classic feedback alignment in every Linear and Conv2d.
 
     fan_out is the number of terms in a sum of the backward product. With B = W it is backprop. The head's own weight
     learns exactly; the layers below it receive credit through B.
-
-    Lillicrap et al. (2016).
     """
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
@@ -64,15 +60,15 @@ class WeightFeedback(EndToEnd):
         The graph holds stand-ins of the feedback: each draw in turn lends them its numbers.
         """
         weights, owner = _weights(network), type(network).__name__
-        heard = {name: weight.detach() for name, weight in weights.items()}
-        with torch.enable_grad(), FeedbackMode(weights, heard, owner, learning=False):
+        stand_ins = {name: weight.detach() for name, weight in weights.items()}
+        with torch.enable_grad(), FeedbackMode(weights, stand_ins, owner, learning=False):
             states = [network.embedding(batch.inputs).detach().requires_grad_()]
             for index in range(network.depth):
                 states.append(network.merge(index, states[-1], network.branch(index, states[-1])))
             loss = F.cross_entropy(network.readout(states[-1]), batch.labels)
         for feedback in feedbacks:
             check_names(weights, feedback.tensors, owner)
-            for name, stand_in in heard.items():
+            for name, stand_in in stand_ins.items():
                 stand_in.data = feedback.tensors[name].to(weights[name])
             signals = torch.autograd.grad(loss, states, retain_graph=True)
             yield tuple(signal * len(batch.labels) for signal in signals)

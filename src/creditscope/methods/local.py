@@ -109,7 +109,7 @@ def drawn_again(feedback: Feedback, generator: torch.Generator) -> Feedback:
 
 
 class LocalRule(CreditRule):
-    """A rule whose blocks hear credit at their own border and differentiate nothing but themselves.
+    """A rule whose blocks receive credit at their own border and differentiate nothing but themselves.
 
     block l minimises the batch mean of ⟨f_l(h_l), â⟩ (+ λ‖f_l(h_l)‖²), the embedding that of ⟨h_0, â_0⟩, the read-out
     the mean cross-entropy at h_L.
@@ -121,8 +121,8 @@ class LocalRule(CreditRule):
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
         """a_0..a_L, raw."""
 
-    def hears(self, block: int) -> int:
-        """The index of the signal that a block listens to: that of its own output."""
+    def receives(self, block: int) -> int:
+        """The index of the signal that a block learns from: that of its own output."""
         return block + 1
 
     def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
@@ -141,13 +141,13 @@ class LocalRule(CreditRule):
         """The vector-Jacobian products of all stages with their normalised credit."""
         learning = scope.parameters(network)
         inner = {name: p for name, p in learning.items() if name not in seen.readout}
-        heard = [0] + [self.hears(block) for block in range(network.depth)]
+        received = [0] + [self.receives(block) for block in range(network.depth)]
         count = len(seen.error)
         outputs, cotangents = [], []
         for index, stage in enumerate(seen.stages):
             if stage.requires_grad:
                 outputs.append(stage)
-                cotangents.append(normalise(signals[heard[index]], self.normalisation) / count)
+                cotangents.append(normalise(signals[received[index]], self.normalisation) / count)
         if scope.penalty:
             pieces = [branch for branch in seen.branches if branch.requires_grad]
             outputs += pieces

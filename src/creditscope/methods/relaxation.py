@@ -16,7 +16,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from creditscope.networks.staged import StagedNetwork
 
-ROUNDING = 64  # units in the last place of the objective's terms: less than that is no rise
+ROUNDING = 64  # units in the last place of the objective's terms: smaller increases count as rounding
 Statistics = dict[_BatchNorm, tuple[Tensor, Tensor]]
 
 
@@ -56,30 +56,30 @@ def relax(
 
     Samples settle independently of each other.
     """
-    here = _start(network, free, labels, beta)
+    current = _start(network, free, labels, beta)
     size = torch.full_like(beta, schedule.step_size)
     rejected = torch.zeros_like(beta)
     for _ in range(schedule.steps):
-        pairs = zip(here.states, here.slopes, strict=True)
+        pairs = zip(current.states, current.slopes, strict=True)
         moved = [torch.addcmul(state, _along(size, state), slope, value=-1) for state, slope in pairs]
-        there = _at(network, moved, free[0], labels, beta)
+        proposed = _at(network, moved, free[0], labels, beta)
         if not schedule.guard:
-            here = there
+            current = proposed
             continue
-        kept = there.objective <= here.objective + here.slack  # false for NaN
+        kept = proposed.objective <= current.objective + current.slack  # false for NaN
         if bool(kept.all()):
-            here = there
+            current = proposed
             continue
-        here = _chosen(kept, there, here)
+        current = _chosen(kept, proposed, current)
         size = torch.where(kept, size, size / 2)
         rejected += ~kept
-    return Settled(here.errors, here.objective, rejected.mean() / schedule.steps)
+    return Settled(current.errors, current.objective, rejected.mean() / schedule.steps)
 
 
 def nudged_loss(network: StagedNetwork, state: Tensor, labels: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
     """ℓ_i at h_L and β_i ∂ℓ_i/∂h_L, through the read-out alone.
 
-    ℓ = softplus(log Σ_{j≠y} exp(z_j - z_y)) is cross-entropy with its digits kept where it is tiny: there β is huge.
+    ℓ = softplus(log Σ_{j≠y} exp(z_j - z_y)) is cross-entropy with its digits kept where it is tiny and β huge.
     """
     with torch.enable_grad():
         leaf = state.detach().requires_grad_()
@@ -119,18 +119,18 @@ def _slack(*terms: Tensor) -> Tensor:
     return ROUNDING * torch.finfo(sizes.dtype).eps * sizes
 
 
-def _chosen(kept: Tensor, there: Point, here: Point) -> Point:
+def _chosen(kept: Tensor, proposed: Point, current: Point) -> Point:
     """The new point for samples that keep their step, the old one for the others."""
 
     def each(new: list[Tensor], old: list[Tensor]) -> list[Tensor]:
         return [torch.where(_along(kept, b), a, b) for a, b in zip(new, old, strict=True)]
 
     return Point(
-        each(there.states, here.states),
-        each(there.errors, here.errors),
-        each(there.slopes, here.slopes),
-        torch.where(kept, there.objective, here.objective),
-        torch.where(kept, there.slack, here.slack),
+        each(proposed.states, current.states),
+        each(proposed.errors, current.errors),
+        each(proposed.slopes, current.slopes),
+        torch.where(kept, proposed.objective, current.objective),
+        torch.where(kept, proposed.slack, current.slack),
     )
 
 

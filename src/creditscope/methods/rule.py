@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.credit import Credit, CreditSource
+from creditscope.errors import InvalidInput
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.run import MethodFacts
 
@@ -186,7 +187,14 @@ class BoundRule(CreditSource):
 
     def signals_under(self, batch: Batch, sources: Sequence[CreditSource]) -> Iterator[tuple[Tensor, ...]]:
         """The signals under several feedbacks, as cheap as the rule can make them."""
-        feedbacks = (source.feedback for source in sources if isinstance(source, BoundRule))
+        feedbacks = []
+        for source in sources:
+            if not isinstance(source, BoundRule):
+                raise InvalidInput(
+                    f"The source {type(source).__name__} is not a rule bound to a network.\n"
+                    "It has no feedback, and its signals would be missing. Pass this rule or what `redrawn` returns."
+                )
+            feedbacks.append(source.feedback)
         return self.rule.innermost.signals_under(self.network, feedbacks, batch)
 
     def residual(self, batch: Batch, generator: torch.Generator) -> Tensor | None:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from creditscope.methods import method
-from creditscope.methods.bridge import WIDTH, BridgeNetwork, BridgeRule, Lesson, drawn_layers, module, positions
+from creditscope.methods.bridge import WIDTH, AuxiliaryLoss, BridgeNetwork, BridgeRule, drawn_layers, module, positions
 from creditscope.methods.local import LocalPass
 from creditscope.methods.rule import Feedback
 from creditscope.networks.staged import StagedNetwork
@@ -28,13 +28,9 @@ BRIDGE = "bridge"
 class StateBridge(BridgeRule):
     """A network G learns to predict h_L from h_l; credit is the gradient of the loss at its prediction.
 
-        a_l = ∂ℓ(readout(G(h_l, l/L, e)))/∂h_l,  e held constant, l = 0..L
-        G = MLP([h_l, l/L, e]) → d with 2 hidden layers of 256, SiLU;   loss mean‖G - h_L‖² / mean‖h_L‖²
-
-    One layer l < L is drawn per sample and step; at l = L the bridge is asked what it was never taught. The bridge
-    residual is the median of ‖G - h_L‖/‖h_L‖. scale_free: G sees h/rms(h).
-
-    Hao, Wan and Zhai (2026).
+    G = MLP([h_l, l/L, e]) → d has 2 hidden layers of 256 with SiLU. One layer l < L is drawn per sample and step; G is
+    never trained at l = L, where its credit is used all the same. The bridge residual is the median of
+    ‖G - h_L‖/‖h_L‖. scale_free: G sees h/rms(h).
     """
 
     def auxiliary(self, width: int, classes: int, generator: torch.Generator) -> nn.ModuleDict:
@@ -42,7 +38,9 @@ class StateBridge(BridgeRule):
         widths = [width + 1 + classes, WIDTH, WIDTH, width]
         return nn.ModuleDict({BRIDGE: BridgeNetwork(widths, scale_free=self.scale_free, generator=generator)})
 
-    def lesson(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass, generator: torch.Generator) -> Lesson:
+    def auxiliary_loss(
+        self, network: StagedNetwork, feedback: Feedback, seen: LocalPass, generator: torch.Generator
+    ) -> AuxiliaryLoss:
         """mean‖G(h_l) - h_L‖² / mean‖h_L‖²."""
         layers, rows = drawn_layers(network.depth, seen.error, generator)
         position = positions(network.depth, seen.error)[layers, None]
@@ -51,7 +49,7 @@ class StateBridge(BridgeRule):
             missed = (predicted - seen.hiddens[-1]).square().sum(-1)
             size = seen.hiddens[-1].square().sum(-1)
             loss = missed.mean() / size.mean()
-        return Lesson(loss, (missed.detach() / size).sqrt().median())
+        return AuxiliaryLoss(loss, (missed.detach() / size).sqrt().median())
 
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
         """All layers in one pass through the bridge and the read-out."""

@@ -94,11 +94,7 @@ class Ladder(Wrapper):
 
     def within(self, network: StagedNetwork, scope: Scope) -> Scope:
         """The last k blocks."""
-        if not 0 <= self.blocks <= network.depth:
-            raise InvalidInput(
-                f"The ladder has rungs 0 to {network.depth} on this network, got {self.blocks}.\n"
-                "The rung is the number of last blocks that learn. Choose one of these."
-            )
+        Control("ladder", self.blocks).check(network.depth)
         last = range(network.depth - self.blocks, network.depth)
         return replace(scope, trained=frozenset(index for index in last if scope.learns(index)))
 

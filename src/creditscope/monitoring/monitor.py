@@ -23,6 +23,7 @@ from creditscope.evidence.ledger import Ledger
 from creditscope.evidence.records import Evidence
 from creditscope.probes.source import CreditFunction, checked_signals, credit_source
 from creditscope.protocols import DEFAULT, PROTOCOLS, judge
+from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.stream.isolation import own_gradients, preserved_rng, undisturbed
 from creditscope.stream.reading import Read
@@ -135,8 +136,7 @@ class Monitor:
     def report(self, **options: Any) -> Report:
         """A full audit of the network in its present state; options as for `audit`, including `control_accuracy`."""
         firsts = ", ".join(f"{code} at epoch {epoch}" for code, epoch in self.first.items())
-        epochs = "1 epoch" if len(self.history) == 1 else f"{len(self.history)} epochs"
-        watched = f"monitored over {epochs}; first fired: {firsts or 'nothing'}"
+        watched = f"monitored over {counted(len(self.history), 'epoch')}; first fired: {firsts or 'nothing'}"
         notes = "; ".join(filter(None, (options.pop("notes", ""), watched)))
         with preserved_rng():
             return audit(self._model, self._batches, notes=notes, **{**self._options, **options})
@@ -159,9 +159,7 @@ class Monitor:
         return self._row(epoch, evidence, ledger.accuracy, gamma)
 
     def _row(self, epoch: int, evidence: Evidence, accuracy: float | None, gamma: tuple[float, ...]) -> Row:
-        hidden, gradient = (
-            tuple(norms.median(dim=1).values.tolist()) for norms in (evidence.hidden_norms, evidence.gradient_norms)
-        )
+        hidden, gradient = tuple(evidence.hidden_medians.tolist()), tuple(evidence.gradient_medians.tolist())
         findings = examine_all(evidence, PROTOCOLS[DEFAULT], self._options["thresholds"])
         return Row(epoch, accuracy, hidden, gradient, findings, gamma)
 

@@ -6,16 +6,15 @@ import hashlib
 
 import torch
 
-from creditscope import options as entry_options
 from creditscope.networks import networks
 from creditscope.networks.options import whole
 from creditscope.networks.staged import StagedNetwork
-from creditscope.options import Option
+from creditscope.options import Option, filled, options_of
 
 
-def options_of(name: str) -> dict[str, Option]:
+def network_options(name: str) -> dict[str, Option]:
     """Every option of a registered network, with its default."""
-    return entry_options.options_of("network", networks[name])
+    return options_of("network", networks[name])
 
 
 def build(name: str, inputs: int | tuple[int, ...], classes: int, seed: int, **options: Option) -> StagedNetwork:
@@ -24,7 +23,7 @@ def build(name: str, inputs: int | tuple[int, ...], classes: int, seed: int, **o
     inputs    shape of one sample, or its number of features
     options   keyword options of the network's class; an unknown one is an error
     """
-    given = entry_options.filled("network", name, options_of(name), options)
+    given = filled("network", name, network_options(name), options)
     whole("classes", classes, 2)
     shape = inputs if isinstance(inputs, int) else tuple(inputs)
     return networks[name](shape, classes, **given, generator=weight_generator(seed))

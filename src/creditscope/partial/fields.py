@@ -10,6 +10,7 @@ from typing import Any
 
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.registry import unknown
+from creditscope.statistics.shares import checked_shares
 
 PUBLISHED = {"accuracy": "final_test_acc", "log": "log", "epoch": "epoch"}  # and h_L_norm, g_2_norm, ... in every row
 PUBLISHED_NORM = re.compile(r"([hg]_(?:[0-9]+|L))_norm")
@@ -97,26 +98,22 @@ def _as_float(value: int | float) -> float:
 
 def norm(value: Any, where: str) -> float | None:
     """A number that is not negative; D0 judges NaN and infinity."""
-    found = number(value, where)
-    if found is not None and found < 0:
+    length = number(value, where)
+    if length is not None and length < 0:
         raise InvalidInput(
-            f"{where} must be a norm, which is never negative; got {found:g}.\n"
+            f"{where} must be a norm, which is never negative; got {length:g}.\n"
             "It may be a logarithm. Name the key of the norm itself."
         )
-    return found
+    return length
 
 
 def share(value: Any, where: str) -> float:
     """An accuracy from 0 to 1; 31 instead of 0.31, or NaN, is refused."""
-    found = number(value, where)
-    if found is None or not 0 <= found <= 1:
-        percent = found is not None and 1 < found <= 100
-        hint = f"Did you mean {found / 100:g}?" if found and percent else "Give the share of correct answers."
-        raise InvalidInput(
-            f"{where} is {shown(value)}, not a share between 0 and 1.\n"
-            f"D3 compares percentage points and would be wrong. {hint}"
-        )
-    return found
+    given = number(value, where)
+    if given is None:
+        raise InvalidInput(f"{where} is null, not a number.\nD3 needs the share of correct answers. Name another key.")
+    (accuracy,) = checked_shares([given], where)
+    return accuracy
 
 
 def shown(value: Any) -> str:

@@ -54,7 +54,7 @@ class Log:
 def read_logs(files: Sequence[Path | str]) -> dict[str, Any]:
     """The contents of JSON files by file name, or by path where two files have the same name."""
     names = [Path(file).name for file in files]
-    found: dict[str, Any] = {}
+    contents: dict[str, Any] = {}
     seen: dict[str, Path | str] = {}
     for file, name in zip(files, names, strict=True):
         text = read_text(file, "The log")
@@ -64,8 +64,8 @@ def read_logs(files: Sequence[Path | str]) -> dict[str, Any]:
                 "It would count as two seeds, and the interval over seeds would be too narrow. Give each run once."
             )
         seen[text] = file
-        found[name if names.count(name) == 1 else str(file)] = _parsed(text, file)
-    return found
+        contents[name if names.count(name) == 1 else str(file)] = _parsed(text, file)
+    return contents
 
 
 def _parsed(text: str, file: Path | str) -> Any:
@@ -136,24 +136,24 @@ def log_of(record: RunRecord, *, layer: int, batch_size: int = 128) -> dict[str,
 
 def _top(name: str, content: Mapping[str, Any], role: str, fields: Mapping[str, str]) -> Any:
     path = fields.get(role, PUBLISHED[role])
-    found = look_up(content, path)
-    if found is NOTHING:
+    value = look_up(content, path)
+    if value is NOTHING:
         raise missing(name, role, path, list(paths(content)))
-    return found
+    return value
 
 
 def _rows(name: str, content: Mapping[str, Any], fields: Mapping[str, str]) -> list[Mapping[str, Any]]:
-    found = _top(name, content, "log", fields)
-    if not isinstance(found, list) or not all(isinstance(row, Mapping) for row in found):
-        kind = "a list with other items" if isinstance(found, list) else shown(found)
+    rows = _top(name, content, "log", fields)
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        kind = "a list with other items" if isinstance(rows, list) else shown(rows)
         raise BadFile(
             f"{name}: the log is not a list of objects, but {kind}.\nRows cannot be read from it. The form is {FORM}."
         )
-    if not found:
+    if not rows:
         raise BadFile(
             f"{name}: the log is empty.\nIts last row describes the trained network. Give a log with at least one row."
         )
-    return found
+    return rows
 
 
 def _norm_paths(
@@ -166,10 +166,10 @@ def _norm_paths(
         if role not in ("accuracy", "log") and all(look_up(place, path) is NOTHING for place in places):
             raise missing(f"{name}, the rows of its log", role, path, list(keys))
     published = {match[1]: key for key in keys if (match := PUBLISHED_NORM.fullmatch(key))}
-    found = {**published, **{role: path for role, path in fields.items() if role[0] in "hg"}}
-    if not found:
+    by_role = {**published, **{role: path for role, path in fields.items() if role[0] in "hg"}}
+    if not by_role:
         raise missing(f"{name}, the rows of its log", "h_L", "h_L_norm", list(keys))
-    return found
+    return by_role
 
 
 def _depth(name: str, rows: Sequence[Mapping[str, Any]], names: Mapping[str, str], blocks: int | None) -> int | None:
@@ -192,21 +192,21 @@ def _depth(name: str, rows: Sequence[Mapping[str, Any]], names: Mapping[str, str
 
 def _norms(kind: str, row: Mapping[str, Any], names: Mapping[str, str], where: str) -> Norms:
     """The norms of states (h) or gradients (g) in a row, by layer."""
-    found: dict[int, float | None] = {}
+    norms: dict[int, float | None] = {}
     for role, path in names.items():
         value = look_up(row, path)
         if role[0] != kind or value is NOTHING:
             continue
         if role != kind:
-            found[LAST if role[2:] == "L" else int(role[2:])] = norm(value, f"{where}: {path}")
+            norms[LAST if role[2:] == "L" else int(role[2:])] = norm(value, f"{where}: {path}")
         elif isinstance(value, list):
-            found |= {layer: norm(item, f"{where}: {path}.{layer}") for layer, item in enumerate(value)}
+            norms |= {layer: norm(item, f"{where}: {path}.{layer}") for layer, item in enumerate(value)}
         else:
             raise InvalidInput(
                 f"{where}: {path} is {shown(value)}, not the list of ‖{kind}_0‖ to ‖{kind}_L‖.\n"
                 f"It is ambiguous which layer it is. Name one layer, as in --field {kind}_L={path}."
             )
-    return {layer: size for layer, size in found.items() if size is not None}
+    return {layer: size for layer, size in norms.items() if size is not None}
 
 
 def _placed(norms: Norms, kind: str, blocks: int | None, where: str) -> Norms:

@@ -153,10 +153,10 @@ def _state(reading: Reading) -> str:
 
 def _number(reading: Reading) -> str:
     """The number as it is meant: itself, a lower bound, or a hint from another layer."""
-    found = reading.finding.value
-    if found is None:
+    number = reading.finding.value
+    if number is None:
         return ""
-    bound = "≥ " if reading.at_least and math.isfinite(found) else ""
+    bound = "≥ " if reading.at_least and math.isfinite(number) else ""
     layer = "" if reading.layer is None else f"g_{reading.layer} "
     return f"{layer}{bound}{value(reading.finding)}"
 

@@ -55,8 +55,8 @@ def finite(row: LogRow) -> Reading:
     named = [(name.format(_index(layer)), size) for name, norms in kinds for layer, size in norms.items()]
     bad = [name for name, size in named if not math.isfinite(size)]
     if bad:
-        found = Measurement(float(len(bad)), note=f"in the log: {', '.join(bad)}")
-        return Reading(state=Coverage.BOUNDED, finding=_finding("D0", found), at_least=True)
+        count = Measurement(float(len(bad)), note=f"in the log: {', '.join(bad)}")
+        return Reading(state=Coverage.BOUNDED, finding=_finding("D0", count), at_least=True)
     said = "the norms of the last row are finite" if named else "the last row holds no norm"
     reason = f"{said}; no log holds single samples, logits or weights"
     if row.null:
@@ -86,8 +86,8 @@ def scale(norms: Norms, blocks: int | None) -> Reading:
     first, last = list(pairwise(known))[worst]
     if complete:
         note = f"largest across block {first}, h_{first} to h_{last}"
-        found = Measurement(growths[worst], tuple(growths), note=note, axis="block")
-        return Reading(state=Coverage.EXACT, finding=_finding("D1", found))
+        growth = Measurement(growths[worst], tuple(growths), note=note, axis="block")
+        return Reading(state=Coverage.EXACT, finding=_finding("D1", growth))
     across = f"blocks {first} to {last - 1}" if last - first > 1 else f"block {first}"
     note = f"at least this: geometric mean across {across}, (‖h_{last}‖/‖h_{first}‖)^(1/{last - first})"
     if math.isnan(growths[worst]):
@@ -133,18 +133,18 @@ def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Readi
     return _deepest(Measurement(value, note=note), batch_size)
 
 
-def _deepest(found: Measurement, batch_size: int | None) -> Reading:
+def _deepest(deepest: Measurement, batch_size: int | None) -> Reading:
     """D2 at the deepest layer; a log cannot tell whether a small reference has collapsed or the network fits."""
-    past = diagnostics["D2"].limit.past(found.value)
+    past = diagnostics["D2"].limit.past(deepest.value)
     cause = f"{WEIGHTS}: only the gain ‖g_L‖/‖e‖ tells a collapsed reference from a fitted network."
     if batch_size is not None:
-        note = found.note + ("; without ‖e‖ in the log, collapsed and fitted cannot be told apart" if past else "")
-        finding = _finding("D2", replace(found, note=note))
+        note = deepest.note + ("; without ‖e‖ in the log, collapsed and fitted cannot be told apart" if past else "")
+        finding = _finding("D2", replace(deepest, note=note))
         return Reading(state=Coverage.EXACT, finding=finding, needed=cause if past else "")
-    if math.isfinite(found.value) and not past:
-        return Reading(state=Coverage.BOUNDED, finding=_finding("D2", found), at_least=True)
-    why = f"{found.note}; it depends on the batch size N, which is unknown"
-    open_ = _finding("D2", Missing(Reason.INDECISIVE, why, replace(found, note=why)))
+    if math.isfinite(deepest.value) and not past:
+        return Reading(state=Coverage.BOUNDED, finding=_finding("D2", deepest), at_least=True)
+    why = f"{deepest.note}; it depends on the batch size N, which is unknown"
+    open_ = _finding("D2", Missing(Reason.INDECISIVE, why, replace(deepest, note=why)))
     return Reading(state=Coverage.OPEN, finding=open_, at_least=True, needed=_for_batch(None))
 
 
@@ -168,8 +168,8 @@ def drift() -> Reading:
 
 def _finding(code: str, answer: Measurement | Missing) -> Finding:
     """An answer from a log, judged as the diagnostic judges its own; a skipped one has no remedy."""
-    found = examine(replace(diagnostics[code], measure=lambda _: answer), cast("Evidence", None))
-    return replace(found, remedy="") if found.status is Status.SKIPPED else found
+    finding = examine(replace(diagnostics[code], measure=lambda _: answer), cast("Evidence", None))
+    return replace(finding, remedy="") if finding.status is Status.SKIPPED else finding
 
 
 def _root(last: float, first: float, blocks: int) -> float:

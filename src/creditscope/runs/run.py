@@ -8,12 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from creditscope.batch import Batch
+from creditscope.control import Control
 from creditscope.datasets import datasets
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
 from creditscope.methods.rule import CreditRule
 from creditscope.methods.wrappers import wrapped
+from creditscope.networks import networks
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
 from creditscope.plugins import load_plugin
@@ -35,7 +37,21 @@ def load_plugins(spec: RunSpec) -> None:
 def make_rule(spec: RunSpec) -> CreditRule:
     """The rule of a run, with its wrappers."""
     spec.resolved()  # refuses unknown options with the nearest name
+    _check_network(spec)
     return wrapped(methods[spec.method](**spec.method_options), penalty=spec.penalty, control=spec.control)
+
+
+def _check_network(spec: RunSpec) -> None:
+    """Refuse a method or a rung that the network does not support; a plugin's network is checked when it is built."""
+    supported, ours = methods[spec.method].networks, networks[spec.network].__module__.startswith("creditscope.")
+    if supported is not None and ours and spec.network not in supported:
+        raise InvalidInput(
+            f"The method {spec.method!r} does not support the network {spec.network!r}.\n"
+            f"It cannot give credit to its states. Use {' or '.join(map(repr, supported))}, or another method."
+        )
+    depth = spec.setting("network.depth")
+    if isinstance(depth, int):
+        Control.parse(spec.control).check(depth)
 
 
 def make_network(spec: RunSpec, data: Dataset) -> StagedNetwork:

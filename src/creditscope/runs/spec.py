@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
@@ -15,6 +15,9 @@ from creditscope.options import Option, filled, options_of
 from creditscope.records.labels import PARTS, flatten, label
 from creditscope.records.record import Record
 from creditscope.records.run import RunRecord
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 IN_TITLE = ("data", "network", "epochs", "seed")  # settings that a title shows at their default too
 
@@ -131,6 +134,14 @@ def registered(part: str) -> Mapping[str, Any]:
 
     registries: dict[str, Mapping[str, Any]] = {"network": networks, "method": methods, "data": datasets}
     return registries[part]
+
+
+def first_problem(error: ValidationError) -> tuple[str, str]:
+    """The first field of a spec that is invalid, and why, as a phrase without a full stop."""
+    first: ErrorDetails = error.errors()[0]
+    message, prefix = first["msg"], "Input should be "
+    reason = f"expected {message.removeprefix(prefix)}" if message.startswith(prefix) else message
+    return str(first["loc"][0]), f"invalid value {first['input']!r}: {reason.removeprefix('Value error, ').rstrip('.')}"
 
 
 def read_spec(record: RunRecord, source: str) -> RunSpec:

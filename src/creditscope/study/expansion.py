@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -14,11 +14,8 @@ from creditscope.errors import CreditscopeError, InvalidInput, UnknownName
 from creditscope.options import Option, options_of
 from creditscope.records.labels import PARTS
 from creditscope.registry import unknown
-from creditscope.runs.spec import RunSpec, registered
+from creditscope.runs.spec import RunSpec, first_problem, registered
 from creditscope.study.declaration import Axes, Budget, Settings, Study, refuse
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 MOST_RUNS = 10_000
 INHERITED = "seed"  # the axis of the grid that an [[include]] shares unless it has its own
@@ -90,15 +87,8 @@ def spec_of(study: Study, settings: Settings, plugins: Sequence[str] = ()) -> Ru
     try:
         return RunSpec.model_validate(fields, strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = str(first["loc"][0])
-        return refuse(study.source, table_of(study, key), key, _why(first), InvalidInput)
-
-
-def _why(error: ErrorDetails) -> str:
-    message, prefix = error["msg"], "Input should be "
-    reason = f"expected {message.removeprefix(prefix)}" if message.startswith(prefix) else message
-    return f"invalid value {error['input']!r}: {reason.removeprefix('Value error, ').rstrip('.')}."
+        key, why = first_problem(error)
+        return refuse(study.source, table_of(study, key), key, f"{why}.", InvalidInput)
 
 
 def table_of(study: Study, key: str) -> str:

@@ -85,7 +85,7 @@ def _digest(study: Study, budget: str | None, plugins: Sequence[str]) -> str:
     folders = [package / name for name in ("networks", "methods", "datasets")]
     single = [
         package / "training" / "recipe.py",
-        package / "runs" / "spec.py",
+        *(package / "runs" / f"{name}.py" for name in ("run", "spec")),
         *(package / f"{name}.py" for name in ("options", "control")),
         *(package / "study" / f"{name}.py" for name in ("declaration", "expansion")),
     ]

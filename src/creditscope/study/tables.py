@@ -113,19 +113,26 @@ class _Judging:
         return row if spec.control != "none" else self.judged(row, paired, images)
 
     def seed(self, key: str, spec: RunSpec) -> SeedRow:
-        """One run with its control; D3 is computed from the two accuracies, every other finding is the stored one."""
+        """One run with its control; D3 is computed from the two accuracies, every other finding is the stored one.
+
+        Without a usable control in the plan D3 is the stored finding too, with the control that it was judged beside.
+        """
         record = self.records[key]
         frozen = self.by_spec.get(_content(spec.control_spec("frozen")), "") if spec.control == "none" else ""
         usable = frozen in self.records and self.records[frozen].diverged is None
         control = self.records[frozen].accuracy if usable else None
         stored = record.report.findings if record.report is not None else {}
+        saved = record.report.control_accuracy if record.report is not None else None
         findings = {code: self.rejudged(finding) for code, finding in stored.items()}
-        findings["D3"] = self.depth((record.accuracy,), None if control is None else (control,), record.test_images)
+        if usable or not saved:
+            findings["D3"] = self.depth((record.accuracy,), None if control is None else (control,), record.test_images)
+        else:
+            control = fmean(saved)
         return SeedRow(
             seed=spec.seed,
             key=key,
             accuracy=record.accuracy,
-            control_key=frozen if control is not None else "",
+            control_key=frozen if usable else "",
             control_accuracy=control,
             findings=_in_order(findings),
             verdict=after_divergence(judge(protocol_named(self.protocol), findings), record.diverged),

@@ -14,6 +14,7 @@ from creditscope.diagnostics import diagnostics, examine
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.evidence.records import Evidence
 from creditscope.registry import unknown
+from creditscope.statistics.shares import checked_shares
 from creditscope.stream.find import named_blocks
 from creditscope.verdict import Finding
 
@@ -85,7 +86,9 @@ def depth_utility(
     (['trained', 'frozen'], 'D3')
     """
     if not seeds:
-        raise InvalidInput("There are no seeds, so nothing would be trained.\nGive at least one, better three.")
+        raise InvalidInput(
+            "There are no seeds, so nothing would be trained.\nPass at least one seed; three or more are recommended."
+        )
     depth = len(named_blocks(make_network(seeds[0]), blocks))
     accuracy: dict[str, tuple[float, ...]] = {}
     for variant, control in _controls(variants, depth).items():
@@ -107,12 +110,8 @@ def _controls(variants: Sequence[str], depth: int) -> dict[str, Control]:
             controls[variant] = Control.parse(variant)
         else:
             raise UnknownName(unknown("variant", variant, list(VARIANTS)))
-    for name, control in controls.items():
-        if (control.rung or 0) > depth:
-            raise InvalidInput(
-                f"{name} asks for {control.rung} blocks that learn, but the network has {depth}.\n"
-                f"There is no such control. Choose ladder-0 to ladder-{depth}."
-            )
+    for control in controls.values():
+        control.check(depth)
     return controls
 
 
@@ -142,12 +141,7 @@ def _accuracy(network: nn.Module, train: Train, evaluate: Evaluate, seed: int) -
             "The control would be trained too, and depth would look useless. Let your loop skip parameters whose "
             "requires_grad is False: no gradient, no weight decay."
         )
-    accuracy = float(evaluate(trained))
-    if not 0 <= accuracy <= 1:
-        raise InvalidInput(
-            f"evaluate returned {accuracy}, which is not an accuracy from 0 to 1.\n"
-            "Margins are taken in percentage points. Return the share of correct predictions."
-        )
+    (accuracy,) = checked_shares([evaluate(trained)], "evaluate(network)")
     return accuracy
 
 

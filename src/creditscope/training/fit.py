@@ -191,11 +191,8 @@ def _registered_name(entry: StagedNetwork | CreditRule) -> str:
 
 
 def _network_facts(network: StagedNetwork) -> NetworkFacts:
-    return NetworkFacts(
-        name=_registered_name(network),
-        summary=getattr(network, "summary", ""),
-        terminal_layernorm=network.terminal_layernorm,
-    )
+    name, summary = _registered_name(network), getattr(network, "summary", "")
+    return NetworkFacts(name=name, summary=summary, terminal_layernorm=network.terminal_layernorm)
 
 
 def _laid_out(gradient: Tensor | None, parameter: Tensor) -> Tensor | None:

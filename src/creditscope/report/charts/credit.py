@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from creditscope.report.charts import definitions as drawn
+from creditscope.report.charts import definitions
 from creditscope.report.charts.inputs import LAYER, ChartInputs, ChartPlan
 from creditscope.report.charts.rows import Row, layered, measurement
 from creditscope.report.layers import collapsed
@@ -25,7 +25,7 @@ def gamma_plan(inputs: ChartInputs) -> ChartPlan | None:
     if others and faded:
         caption += " Faded circles: invalid, because the gradient lies below the clamp (D2)."
     rows = {"points": points, "others": others, "null": null, "zero": [{"value": 0}]}
-    return ChartPlan("gamma", "Alignment Γ per layer", caption, drawn.gamma, rows, (*LAYER, ("Γ", "text")))
+    return ChartPlan("gamma", "Alignment Γ per layer", caption, definitions.gamma, rows, (*LAYER, ("Γ", "text")))
 
 
 def _null(inputs: ChartInputs) -> list[Row]:
@@ -61,7 +61,7 @@ def rho_plan(inputs: ChartInputs) -> ChartPlan | None:
     if reference:
         caption += " Diamonds: the score of the backprop gradient itself."
     rows = {"points": points, "others": others, "reference": reference, "zero": [{"value": 0}]}
-    return ChartPlan("rho", "Perturbation correlation ρ", caption, drawn.rho, rows, (*LAYER, ("ρ", "text")))
+    return ChartPlan("rho", "Perturbation correlation ρ", caption, definitions.rho, rows, (*LAYER, ("ρ", "text")))
 
 
 def nudge_plan(inputs: ChartInputs) -> ChartPlan | None:
@@ -74,4 +74,4 @@ def nudge_plan(inputs: ChartInputs) -> ChartPlan | None:
     if others:
         caption += " Squares: a step of fixed size, whatever the scale of the state."
     rows = {"points": points, "others": others, "zero": [{"value": 0}]}
-    return ChartPlan("nudge", "Nudging", caption, drawn.nudge, rows, (*LAYER, ("change of the loss", "text")))
+    return ChartPlan("nudge", "Nudging", caption, definitions.nudge, rows, (*LAYER, ("change of the loss", "text")))

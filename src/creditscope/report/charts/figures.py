@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from creditscope.errors import InvalidInput
 from creditscope.files import atomic_write
 from creditscope.report.charts.inputs import ChartInputs, ChartPlan
-from creditscope.report.charts.marks import named
+from creditscope.report.charts.marks import specification_of
 from creditscope.report.charts.plans import plans
 from creditscope.report.charts.rows import Row
 from creditscope.report.charts.theme import PAPER, Style
@@ -39,7 +39,7 @@ def figures(inputs: ChartInputs, style: Style) -> list[ChartFigure]:
 
 def _figure(plan: ChartPlan, inputs: ChartInputs, style: Style) -> ChartFigure:
     kept = {name: rows for name, rows in plan.rows.items() if rows}
-    spec = _filled(named(plan.definition, style, inputs.names), kept)
+    spec = _filled(specification_of(plan.definition, style, inputs.names), kept)
     if plan.height is not None:
         spec["height"] = plan.height
     columns = plan.columns if inputs.alone is not None else (("method", "series"), *plan.columns, ("run", "run"))
@@ -70,12 +70,12 @@ def write_figures(inputs: ChartInputs, folder: Path, form: str = "pdf") -> list[
     for figure in figures(inputs.without_controls(), PAPER):
         path = folder / f"{figure.name.replace('_', '-')}.{form}"
         with atomic_write(path) as part:
-            part.write_bytes(drawn(figure.spec, form))
+            part.write_bytes(rendered(figure.spec, form))
         written.append(path)
     return written
 
 
-def drawn(spec: dict[str, Any], form: str) -> bytes:
+def rendered(spec: dict[str, Any], form: str) -> bytes:
     """One chart as the bytes of a file."""
     import vl_convert
 

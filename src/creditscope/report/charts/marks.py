@@ -27,7 +27,7 @@ HIDDEN = "hidden"  # the series that the reader has switched off
 VISIBLE = f"indexof({HIDDEN}, datum.series) < 0"
 
 
-def named(definition: Definition, style: Style, names: Names) -> dict[str, Any]:
+def specification_of(definition: Definition, style: Style, names: Names) -> dict[str, Any]:
     """The Vega-Lite specification of a definition for these series, without its rows."""
     stand_ins = _stand_ins(len(names))
     spec: dict[str, Any] = _replaced(_specification(definition, style, len(names)), list(stand_ins), list(names))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from creditscope.registry import natural_key
-from creditscope.report.charts import definitions as drawn
+from creditscope.report.charts import definitions
 from creditscope.report.charts.credit import gamma_plan, nudge_plan, rho_plan
 from creditscope.report.charts.inputs import EPOCH, LAYER, ChartInputs, ChartPlan, Table, limit_row
 from creditscope.report.charts.margins import decision_rows, margin_rows
@@ -45,7 +45,7 @@ def _stream(inputs: ChartInputs) -> ChartPlan | None:
     if ceilings and bound is not None:
         caption += f" Each mark is {bound.limit.at:g} times the state before it: D1 fires if a point is above its mark."
     rows = {"points": points, "limits": ceilings}
-    return ChartPlan("stream", "Scale of the stream", caption, drawn.stream, rows, (*LAYER, ("‖h‖", "text")))
+    return ChartPlan("stream", "Scale of the stream", caption, definitions.stream, rows, (*LAYER, ("‖h‖", "text")))
 
 
 def _ceilings(view: AuditView) -> list[Row]:
@@ -74,7 +74,9 @@ def _growth(inputs: ChartInputs) -> ChartPlan | None:
         return None
     caption = "Factor by which each block multiplies the norm of the stream. D1 fires above the dashed line."
     rows = {"points": points, "limits": [limit_row(bound)]}
-    return ChartPlan("growth", "Growth across each block", caption, drawn.growth, rows, (*LAYER, ("growth", "text")))
+    return ChartPlan(
+        "growth", "Growth across each block", caption, definitions.growth, rows, (*LAYER, ("growth", "text"))
+    )
 
 
 def _gradient(inputs: ChartInputs) -> ChartPlan | None:
@@ -88,7 +90,9 @@ def _gradient(inputs: ChartInputs) -> ChartPlan | None:
         "usual cosine divides by its clamp instead of the gradient's norm. The deepest state decides D2."
     )
     rows = {"points": points, "limits": [limit_row(bound) | {"floor": lowest / 10}]}
-    return ChartPlan("gradient", "Size of the reference", caption, drawn.gradient, rows, (*LAYER, ("‖g‖/128", "text")))
+    return ChartPlan(
+        "gradient", "Size of the reference", caption, definitions.gradient, rows, (*LAYER, ("‖g‖/128", "text"))
+    )
 
 
 def _margin(inputs: ChartInputs) -> ChartPlan | None:
@@ -102,7 +106,7 @@ def _margin(inputs: ChartInputs) -> ChartPlan | None:
     rows = {"points": points, "limits": [limit_row(bound)]}
     columns: Table = (("of", "kind"), ("margin", "text"), ("95 % interval", "interval"))
     height = round(min(18, TALLEST / len(points)) * len(points)) + 20
-    return ChartPlan("margin", "Benefit of depth", caption, drawn.margin, rows, columns, height)
+    return ChartPlan("margin", "Benefit of depth", caption, definitions.margin, rows, columns, height)
 
 
 STREAM: Sequence[Callable[[ChartInputs], ChartPlan | None]] = (_stream, _growth, _gradient, _margin)
@@ -122,7 +126,7 @@ def _diagnostics(inputs: ChartInputs) -> Iterator[ChartPlan]:
         if points:
             caption = f"{bound.title} at every layer. {code} fires {bound.limit.fires} {bound.limit.at:g}."
             rows = {"points": points, "limits": [limit_row(bound)]}
-            definition = drawn.layered_decades if decades else drawn.layered_values
+            definition = definitions.layered_decades if decades else definitions.layered_values
             yield ChartPlan(code, bound.title, caption, definition, rows, (*LAYER, (bound.column, "text")))
 
 
@@ -139,13 +143,19 @@ class Curve:
 
 
 CURVES = (
-    Curve("accuracy", "Accuracy during training", "Test accuracy after every epoch.", "accuracy", drawn.accuracy_curve),
+    Curve(
+        "accuracy",
+        "Accuracy during training",
+        "Test accuracy after every epoch.",
+        "accuracy",
+        definitions.accuracy_curve,
+    ),
     Curve(
         "d1",
         "Growth during training",
         "Largest growth across a block after every epoch.",
         "growth",
-        drawn.growth_curve,
+        definitions.growth_curve,
         "D1",
     ),
     Curve(
@@ -153,7 +163,7 @@ CURVES = (
         "Reference during training",
         "Size of the reference gradient at the deepest state after every epoch.",
         "‖g‖/128",
-        drawn.reference_curve,
+        definitions.reference_curve,
         "D2",
     ),
 )
@@ -184,4 +194,4 @@ def _decisions(inputs: ChartInputs) -> ChartPlan | None:
     columns: Table = (("strategy", "strategy"), ("rejected", "text"))
     rows, methods = {"points": points}, len({row["series"] for row in points})
     title = "What each way of reporting catches"
-    return ChartPlan("decisions", title, caption, drawn.decisions, rows, columns, 30 * methods)
+    return ChartPlan("decisions", title, caption, definitions.decisions, rows, columns, 30 * methods)

@@ -1,4 +1,4 @@
-"""The reporting form of an audit: the lines that a paper owes its readers, filled from the records, never typed."""
+"""The reporting form of an audit: the facts that a paper should report, filled in from the records."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _results(report: Report) -> Iterator[tuple[str, str]]:
     """Accuracies, alignment and diagnostics, layer by layer."""
     origin = report.provenance
     yield "Accuracy", _accuracy(report.accuracy, origin.images)
-    yield "Frozen-blocks accuracy", _accuracy(report.control_accuracy, origin.images)
+    yield "Frozen control", _accuracy(report.control_accuracy, origin.images)
     size = f"{counted(origin.images, 'image')} in {counted(origin.batches, 'batch', 'batches')}"
     yield "Measured on", f"{size}, {origin.dtype} on {origin.device}"
     gamma = report.measures.get("gamma")
@@ -73,7 +73,7 @@ def _layers(values: tuple[float, ...]) -> str:
 
 
 def _accuracy(shares: tuple[float, ...] | None, images: int) -> str:
-    """Mean ± standard deviation with the 95 % t-interval; one seed has only its test images to go by."""
+    """Mean ± standard deviation with the 95 % t-interval; for a single seed, the interval over its test images."""
     from creditscope.statistics.intervals import t_interval, wilson_interval
 
     if not shares:
