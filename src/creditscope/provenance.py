@@ -1,4 +1,4 @@
-"""Where a result comes from: the commit of the source tree, and the guards that checked the model first."""
+"""Where a result comes from: the source tree's commit, the source of accuracies, the guards that checked the model."""
 
 from __future__ import annotations
 
@@ -33,6 +33,14 @@ class Guard:
 
     def __str__(self) -> str:
         return f"{self.status}: {self.text}" if self.text else str(self.status)
+
+
+class Source(StrEnum):
+    """Where an accuracy comes from."""
+
+    MEASURED = "measured"  # on the batches of the audit
+    RECORDS = "records"  # of runs that creditscope trained
+    TYPED = "typed in"  # by the caller
 
 
 @lru_cache(maxsize=1)

@@ -12,14 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from creditscope import __version__
+from creditscope.auditing.accuracies import Arm, RecordedAccuracies, arms, paired
+from creditscope.auditing.frozen_controls import FrozenControls
 from creditscope.auditing.input_checks import (
     check_texts,
-    checked_accuracies,
     checked_batches,
     checked_limits,
 )
 from creditscope.auditing.measures import bad_weights, credit_measures, norm_measures
 from creditscope.auditing.traces import traces
+from creditscope.batch import Batch
 from creditscope.credit import CreditSource, Local
 from creditscope.diagnostics import examine_all
 from creditscope.evidence.credit import CreditEvidence, HiddenBackprop
@@ -36,7 +38,7 @@ from creditscope.stream.isolation import undisturbed
 from creditscope.stream.reading import Read
 from creditscope.stream.reference_model import own_credit, referenced
 from creditscope.stream.states import Stream
-from creditscope.stream.trace import LossFunction, cross_entropy
+from creditscope.stream.trace import LossFunction, Trace, cross_entropy
 from creditscope.verdict import Finding, reference_collapsed, untrusted_states
 
 Accuracy = float | Sequence[float]
@@ -48,7 +50,10 @@ def audit(
     *,
     blocks: str | Sequence[str] | None = None,
     accuracy: Accuracy | None = None,
-    control_accuracy: Accuracy | None = None,
+    control_accuracy: Accuracy | RecordedAccuracies | None = None,
+    control: nn.Module | Sequence[nn.Module] | None = None,
+    seeds: Sequence[int] | None = None,
+    control_seeds: Sequence[int] | None = None,
     protocol: str = DEFAULT,
     thresholds: Mapping[str, float] | None = None,
     loss_fn: LossFunction | None = None,
@@ -69,7 +74,9 @@ def audit(
     batches           any iterable of (inputs, labels); read once, no batch twice
     blocks            path of the block list, or module names; without it the blocks are searched
     accuracy          share of correct answers, one number or one per seed; default: measured on the batches
-    control_accuracy  the same for the frozen control; without it D3 is not judged
+    control_accuracy  the same for the frozen control; without it, and without `control`, D3 is not judged
+    control           the frozen control itself, or one network per seed: asked the same images, compared image by image
+    seeds, control_seeds  the seeds of the two sides; accuracies are paired only where both are named and the same
     protocol          "strict", or as published: "three", "four" or "april"
     thresholds        other limits by code, for example {"D1": 100}
     loss_fn           (logits, labels) -> one loss per sample, for tasks other than classification
@@ -96,40 +103,62 @@ def audit(
     """
     chosen, limits = protocol_named(protocol), checked_limits(thresholds)
     check_texts(name=name, notes=notes)
-    trained = checked_accuracies(accuracy, "accuracy")
-    control = checked_accuracies(control_accuracy, "control_accuracy")
     stream = referenced(model, reference, blocks, read)
+    controls = FrozenControls(stream, control, initial, blocks, read)
+    trained, frozen = arms(accuracy, control_accuracy, seeds, control_seeds, len(controls))
     credit, credit_local = own_credit(stream, credit, credit_local, loss_fn or cross_entropy)
     ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict, redraw)
     guards: dict[str, Guard] = {}
-    with undisturbed(stream.model), probing.prepared():
+
+    def beside(batch: Batch, trace: Trace) -> None:
+        controls.add(batch, trace)
+        probing.add(batch, trace)
+
+    with undisturbed(stream.model), controls.undisturbed(), probing.prepared():
         if training is not None:
             probing.fit_readouts(training_images(checked_batches(training, stream.model)), initial)
-        for trace in traces(stream, batches, loss_fn, check_gradient, guards, probing.add):
+        for trace in traces(stream, batches, loss_fn, check_gradient, guards, beside):
             ledger.add(trace)
             del trace  # free it before the next one is made
         evidence = probing.completed(ledger.evidence(), loss_fn or cross_entropy, initial)
     model, images = stream.subject, None
-    if trained is None and ledger.accuracy is not None:
-        trained, images = (ledger.accuracy,), ledger.predictions
+    if trained.values is None and ledger.accuracy is not None:
+        trained, images = trained.measured(ledger.accuracy), ledger.predictions
+    if controls:
+        frozen = frozen.measured(*controls.accuracies())
     evidence = replace(
-        evidence,
-        accuracy=trained,
-        control_accuracy=control,
+        controls.completed(_compared(evidence, trained, frozen)),
         accuracy_images=images,
         non_finite={**(evidence.non_finite or {}), "weights": bad_weights(model)},
     )
     evidence, findings = _examined(evidence, chosen, limits)
+    provenance = _provenance(model, evidence, stream, guards)
     return Report(
         subject=_subject(model, ledger.widths, name, notes),
         protocol=protocol,
-        accuracy=trained,
-        control_accuracy=control,
+        accuracy=evidence.accuracy,
+        control_accuracy=evidence.control_accuracy,
+        accuracy_source=evidence.accuracy_source,
+        control_source=evidence.control_source,
         findings=findings,
         measures=norm_measures(evidence) | credit_measures(evidence, collapsed=reference_collapsed(findings)),
         exact_layers=_exact_layers(evidence),
         verdict=judge(chosen, findings),
-        provenance=_provenance(model, evidence, stream, guards),
+        provenance=provenance.model_copy(update={"seeds": trained.seeds, "control_seeds": frozen.seeds}),
+    )
+
+
+def _compared(evidence: Evidence, trained: Arm, frozen: Arm) -> Evidence:
+    """The evidence with both sides of D3; seeds count as paired where both sides name the same ones."""
+    control, same = paired(trained, frozen)
+    return replace(
+        evidence,
+        accuracy=trained.values,
+        control_accuracy=control.values,
+        accuracy_source=trained.source,
+        control_source=control.source,
+        matched_seeds=same is not False,
+        named_seeds=same is True,
     )
 
 

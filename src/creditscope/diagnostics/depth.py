@@ -7,8 +7,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, cast
 
 from creditscope.diagnostics import diagnostic, diagnostics, examine, registered_name
+from creditscope.provenance import Source
 from creditscope.statistics.intervals import Interval, newcombe_interval, paired_interval, t_interval, welch_interval
-from creditscope.statistics.margin import margin_of_accuracies
+from creditscope.statistics.margin import Margin, margin_of_accuracies, margin_of_answers
 from creditscope.verdict import Finding, Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def depth_utility(evidence: Evidence) -> Measurement | Missing:
     if isinstance(arms, Missing):
         return arms
     trained, control = arms
-    margin = margin_of_accuracies(trained, control, images=evidence.accuracy_images, matched=evidence.named_seeds)
+    margin = _margin(trained, control, evidence)
     value = _points(margin.value)
     if margin.interval is None:
         interval = (value - UNKNOWN_POINTS, value + UNKNOWN_POINTS)
@@ -67,7 +68,22 @@ def depth_utility(evidence: Evidence) -> Measurement | Missing:
     else:
         interval = (_points(margin.interval[0]), _points(margin.interval[1]))
         note = margin.how
+    note = "; ".join([note, *_typed_in(evidence)])
     return Measurement(value, per_seed=_per_seed(trained, control, evidence), interval=interval, note=note)
+
+
+def _margin(trained: tuple[float, ...], control: tuple[float, ...], evidence: Evidence) -> Margin:
+    """Image by image where the answers of both sides to the same images are known, else from the accuracies."""
+    if evidence.answers is not None and evidence.control_answers is not None:
+        return margin_of_answers(evidence.answers, evidence.control_answers, matched=evidence.named_seeds)
+    return margin_of_accuracies(trained, control, images=evidence.accuracy_images, matched=evidence.named_seeds)
+
+
+def _typed_in(evidence: Evidence) -> list[str]:
+    """Which of the two numbers nobody measured here."""
+    sources = {"accuracy": evidence.accuracy_source, "control accuracy": evidence.control_source}
+    names = [name for name, source in sources.items() if source is Source.TYPED]
+    return [f"{' and '.join(names)} typed in"] if names else []
 
 
 @diagnostic(
@@ -151,6 +167,10 @@ class _Accuracies:
     matched_seeds: bool = True
     named_seeds: bool = False
     weight_drift: None = None
+    accuracy_source: None = None
+    control_source: None = None
+    answers: None = None
+    control_answers: None = None
 
 
 def from_accuracies(

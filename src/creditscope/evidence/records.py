@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy
+from numpy.typing import NDArray
 from torch import Tensor
 
 from creditscope.evidence.credit import CreditEvidence, LabelLeak, Layers
+from creditscope.provenance import Source
 from creditscope.verdict import NO_CREDIT, Missing, Reason
 
 
@@ -79,6 +82,10 @@ class Evidence:
     accuracy_images: int | None = None  # test images behind one accuracy, if known
     matched_seeds: bool = True
     named_seeds: bool = False  # whether the caller named the seeds of both sides
+    accuracy_source: Source | None = None
+    control_source: Source | None = None
+    answers: NDArray[numpy.bool_] | None = None  # (1, images): right answers, where controls were asked the same images
+    control_answers: NDArray[numpy.bool_] | None = None  # (controls, images)
     credit: CreditEvidence | Missing = NO_CREDIT
     leak: LabelLeak | Missing = NO_CREDIT
     profile: ReadoutProfile | Missing = NO_TRAINING_IMAGES

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from creditscope.files import write_text
-from creditscope.provenance import Guard
+from creditscope.provenance import Guard, Source
 from creditscope.records.record import Document, Record
 from creditscope.verdict import Finding, Measurement, Verdict
 
@@ -38,6 +38,7 @@ class Provenance(Record):
     read: str
     guards: dict[str, Guard] = Field(default_factory=dict)
     seeds: tuple[int, ...] = ()
+    control_seeds: tuple[int, ...] = ()
     created: str = ""
 
 
@@ -45,6 +46,7 @@ class Report(Document):
     """An audit: subject, findings, measures without a limit, verdict and provenance.
 
     exact_layers   layers whose credit is the gradient by construction
+    accuracy_source, control_source   whether an accuracy was measured here, read from records, or typed in
     """
 
     noun: ClassVar[str] = "report"
@@ -53,6 +55,8 @@ class Report(Document):
     protocol: str
     accuracy: tuple[float, ...] | None = None
     control_accuracy: tuple[float, ...] | None = None
+    accuracy_source: Source | None = None
+    control_source: Source | None = None
     findings: dict[str, Finding]
     measures: dict[str, Measurement] = Field(default_factory=dict)
     exact_layers: tuple[int, ...] = ()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from creditscope.auditing.accuracies import RecordedAccuracies
 from creditscope.auditing.audit import audit
 from creditscope.batch import Batch
 from creditscope.datasets.tensors import Dataset
@@ -40,13 +41,14 @@ def audit_checkpoint(
     """
     spec = read_spec(checkpoint.record, "the checkpoint's record")
     sound = [record for record in controls if record.diverged is None]  # a diverged control would flatter the run
-    control = tuple(record.accuracy for record in matching_controls(spec, sound)) or None
+    control = _recorded(matching_controls(spec, sound))
     report = audit(
         checkpoint.network,
         _images(checkpoint, data, batch_size),
         **{
             "name": spec.title,
             "control_accuracy": control,
+            "seeds": (spec.seed,) if options.get("accuracy") is None else None,
             "credit": checkpoint.credit(),
             "initial": _untrained(checkpoint, spec, data),
             "training": _training_images(checkpoint, data, batch_size),
@@ -56,6 +58,14 @@ def audit_checkpoint(
     provenance = report.provenance.model_copy(update={"seeds": (spec.seed,)})
     verdict = after_divergence(report.verdict, checkpoint.record.diverged)
     return report.model_copy(update={"provenance": provenance, "verdict": verdict})
+
+
+def _recorded(controls: Sequence[RunRecord]) -> RecordedAccuracies | None:
+    """The accuracies of controls with their seeds."""
+    if not controls:
+        return None
+    seeds = tuple(read_spec(record, "A control's record").seed for record in controls)
+    return RecordedAccuracies(tuple(record.accuracy for record in controls), seeds)
 
 
 def _untrained(checkpoint: Checkpoint, spec: RunSpec, data: Dataset) -> StagedNetwork:

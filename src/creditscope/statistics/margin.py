@@ -79,7 +79,9 @@ def margin_of_answers(trained: NDArray[numpy.bool_], control: NDArray[numpy.bool
     lone = known[0] if known else 0.0  # a single run is taken to scatter as the other side does
     shared = spread - sum((lone if value is None else value) / k for value, k in zip(by_chance, (n, m), strict=True))
     parts = [*seeds, _Part(max(0.0, shared if known else spread) / images, MANY)]
-    return _margin(float(difference.mean()), parts, spread / images, f"{how} and the same {images:,} test images")
+    return _margin(
+        float(difference.mean()), parts, spread / images, f"{how}, paired over the same {images:,} test images"
+    )
 
 
 def _interaction(answers: NDArray[numpy.bool_]) -> float | None:

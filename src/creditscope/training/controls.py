@@ -46,6 +46,7 @@ class DepthUtility:
             error_norms=none[0],
             accuracy=self.accuracy.get("trained"),
             control_accuracy=self.accuracy.get(variant),
+            named_seeds=True,
         )
         return examine(diagnostics["D3"], evidence)
 
