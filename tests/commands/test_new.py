@@ -77,13 +77,14 @@ def test_inside_a_clone_the_entry_needs_no_plugin_and_its_test_goes_to_the_tests
     shutil.copytree(SOURCE, tmp_path / "src" / "creditscope", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "tests").mkdir()
     home = tmp_path / "src" / "creditscope" / "diagnostics"
-    done = called("creditscope", "new", "diagnostic", "D10", "--out", str(home), folder=tmp_path, path=tmp_path / "src")
+    new = ("creditscope", "new", "diagnostic", "D100", "--out", str(home))
+    done = called(*new, folder=tmp_path, path=tmp_path / "src")
     assert done.returncode == 0, done.stderr
     assert "--plugin" not in done.stdout
-    assert "import d10" not in (tmp_path / "tests" / "diagnostics" / "test_d10.py").read_text(encoding="utf-8")
+    assert "import d100" not in (tmp_path / "tests" / "diagnostics" / "test_d100.py").read_text(encoding="utf-8")
     listed = called("creditscope", "list", "diagnostics", folder=tmp_path, path=tmp_path / "src").stdout.splitlines()
     codes = [line.split()[0] for line in listed]
-    assert codes.index("D10") == len(codes) - 1
+    assert codes.index("D100") == len(codes) - 1
 
 
 @pytest.mark.parametrize(
