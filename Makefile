@@ -111,7 +111,7 @@ demo: install ## one minute: a decent accuracy, walked back by the audit
 	$(BIN)/creditscope demo
 
 reproduce: install ## run or resume every experiment of the audited paper, laptop budget; hours the first time
-	$(BIN)/creditscope reproduce --records results/records
+	$(BIN)/creditscope reproduce hao2026 --records results/records
 
 pictures: install ## take the pictures of the README again, from the pages of the demonstration; needs chromium
 	$(BIN)/creditscope demo --out build/demo

@@ -24,7 +24,7 @@ def index(entries: list[Diagnostic]) -> str:
     """The table of all diagnostics."""
     rows = [
         f"| [{entry.code}]({entry.code}.md) | {entry.title} | {capitalised(entry.question)} | "
-        f"{entry.limit.fires} {entry.limit.at:g} |"
+        f"{entry.limit.fires} {entry.limit.text} |"
         for entry in entries
     ]
     return "\n".join(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from fractions import Fraction
 from typing import Literal
 
 
@@ -90,10 +91,17 @@ class Limit:
         return replace(self, at=at, calibrated=None if at == calibrated else calibrated)
 
     @property
+    def text(self) -> str:
+        """The value in figures; a fraction such as 1/3, which has no short decimals, as a fraction."""
+        return _figures(self.at)
+
+    @property
     def origin(self) -> str:
         """Why the limit has this value, in words."""
         return (
-            self.because if self.calibrated is None else f"set by the user; the calibrated limit is {self.calibrated:g}"
+            self.because
+            if self.calibrated is None
+            else f"set by the user; the calibrated limit is {_figures(self.calibrated)}"
         )
 
     def past(self, value: float) -> bool:
@@ -121,6 +129,11 @@ class Limit:
         else:
             ahead = self.at - value
         return ahead if self.fires == "above" else -ahead
+
+
+def _figures(at: float) -> str:
+    fraction = Fraction(at).limit_denominator(9)
+    return str(fraction) if float(f"{at:g}") != at and float(fraction) == at else f"{at:g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,6 +201,14 @@ def test_the_list_shows_every_experiment_with_its_state(tiny, creditscope):
     assert "6 of 12 runs done" in done.out
 
 
+def test_without_a_name_nothing_is_run_and_the_experiments_are_listed(tiny, creditscope):
+    done = creditscope("reproduce")
+    assert (done.code, tiny.made) == (0, [])
+    assert done.out.startswith(creditscope("reproduce", "--list").out.rstrip("\n"))
+    assert "Nothing was run. To run everything: creditscope reproduce little; one experiment:" in done.out
+    assert not Path("results").exists()
+
+
 def test_data_that_cannot_be_had_is_named(tiny, creditscope, tmp_path):
     done = creditscope("reproduce", "far", "--data-dir", "data")
     assert done.code == 2
@@ -209,7 +217,7 @@ def test_data_that_cannot_be_had_is_named(tiny, creditscope, tmp_path):
 
 
 def test_when_everything_is_run_the_others_go_on(tiny, creditscope):
-    done = creditscope("reproduce", "--data-dir", "data")
+    done = creditscope("reproduce", "little", "--data-dir", "data")
     assert done.code == 1
     assert "far was not run: The dataset 'cifar100' is not in data" in done.err
     assert len(tiny.jobs) == 6
@@ -268,7 +276,7 @@ def test_an_invalid_name_or_path_exits_with_2(tiny, creditscope, arguments, mess
     assert not Path("results").exists()
 
 
-@pytest.mark.parametrize("options", [("--data-dir", "data"), ("--tables-only",)])
+@pytest.mark.parametrize("options", [("little", "--data-dir", "data"), ("--tables-only",)])
 def test_when_everything_is_run_a_table_that_cannot_be_compared_is_named_and_the_others_go_on(
     tiny, creditscope, options
 ):

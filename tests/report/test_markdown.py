@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tests.report.made import HEALTHY, report
 from tests.report.made_runs import audited, run
 
 from creditscope.report.claim_card import claim_card
 from creditscope.report.form.reporting_form import form
-from creditscope.report.markdown import document, escaped
+from creditscope.report.markdown import document, escaped, prose
 from creditscope.report.views import from_report, from_runs
 from creditscope.verdict import Measurement, Missing, Reason
 
 
 def test_no_sign_is_markup():
     assert escaped("<b>*x*</b> | `a` [l](u) #1 $m$") == r"\<b\>\*x\*\</b\> \| \`a\` \[l\](u) \#1 \$m\$"
+
+
+def test_only_what_stands_between_two_backticks_is_code():
+    assert prose("run `cs train --x a_b`, not *this*") == r"run `cs train --x a_b`, not \*this\*"
+    for text in ("one ` only <b>", "two ``<b>`` of them"):
+        assert prose(text) == escaped(text)
+
+
+def test_commands_in_remedies_are_shown_as_code():
+    made = report(HEALTHY | {"D3": Missing(Reason.NO_CONTROL, "none")})
+    finding = replace(made.findings["D3"], remedy="Train one (`creditscope train --controls frozen`).")
+    text = made.model_copy(update={"findings": made.findings | {"D3": finding}}).to_markdown()
+    assert "- **D3** Train one (`creditscope train --controls frozen`)." in text
 
 
 def test_hostile_names_and_notes_stay_in_their_cells():

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import csv
+import io
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.report.made import finding
+from tests.report.made import finding, report
 
-from creditscope.report.numbers import accuracy, distance, number
-from creditscope.verdict import Measurement
+from creditscope.report.formats import formats
+from creditscope.report.numbers import accuracy, distance, limit, number, per_cent
+from creditscope.report.views import from_report
+from creditscope.verdict import Limit, Measurement
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -55,3 +59,25 @@ def test_the_distance_to_a_limit_names_its_unit_and_side(code, value, text):
 def test_several_accuracies_give_mean_and_spread():
     assert accuracy((0.25,)) == "25.0 %"
     assert accuracy((0.24, 0.25, 0.26)) == "25.0 ± 1.0 % over 3 seeds"
+
+
+def test_per_cent_is_an_accuracy_without_its_sign():
+    assert per_cent((0.24, 0.25, 0.26)) == "25.0 ± 1.0"
+    for shares in ((0.0885,), (0.087, 0.09)):
+        assert accuracy(shares).startswith(per_cent(shares))
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [(1 / 3, "> 1/3"), (50.0, "> 50"), (1e-7, "> 1e-07"), (0.3, "> 0.3"), (0.123456789, "> 0.123457")],
+)
+def test_a_limit_without_short_decimals_is_a_fraction(at, text):
+    assert limit(Limit(at, "above", "it is so")) == text
+
+
+def test_the_unit_of_a_margin_has_a_column_of_its_own_in_csv():
+    view = from_report(report())
+    rows = list(csv.DictReader(io.StringIO(formats["csv"].render(view))))
+    units = {row["name"]: row["margin_unit"] for row in rows if row["kind"] == "finding"}
+    assert (units["D1"], units["D3"]) == ("decades", "points")
+    assert "unit" not in rows[0]

@@ -13,10 +13,12 @@ from creditscope.diagnostics.depth import from_accuracies
 from creditscope.diagnostics.seeds import over_seeds
 from creditscope.protocols import judge, protocol_named
 from creditscope.records.report import Provenance, Report, Subject
+from creditscope.report.html.study_tables import method_table
 from creditscope.runs.audit import audit_checkpoint
 from creditscope.runs.run import load_data, train
 from creditscope.runs.spec import RunSpec
 from creditscope.statistics.power import seeds_to_settle
+from creditscope.statistics.seeds import spread
 from creditscope.study.declaration import Study
 from creditscope.study.display.table import table_page
 from creditscope.study.plan import plan
@@ -205,6 +207,17 @@ def test_the_page_shows_methods_controls_and_verdicts(tmp_path):
     shown = table_page("a study", audit_table(*filled(tmp_path, deep), protocol="three"), 160)
     for words in ("bp", "dfa, frozen", "PASS", "FAIL(D3)", "3: FAIL(D3)", "70.2 ± 0.1", "95 % paired t-interval"):
         assert words in shown
+
+
+def test_the_page_writes_numbers_as_the_html_does(tmp_path):
+    (row,) = [row for row in audit_table(*filled(tmp_path, deep), protocol="three") if row.label == "bp"]
+    row = row.model_copy(update={"accuracy": spread([0.087, 0.09])})
+    html = method_table([row], {}, ())
+    texts = dict(zip(html.headings, (cell.text for cell in html.rows[0]), strict=True))
+    shown = " ".join(table_page("a study", [row], 200).split())
+    assert f" {texts['accuracy'].partition(' %')[0]} " in shown
+    for code in ("D1", "D2"):
+        assert f" {texts[code]} " in shown
 
 
 def test_a_narrow_page_breaks_no_verdict(tmp_path):

@@ -86,9 +86,10 @@ def reproduce(
 ) -> int:
     """Reproduce a published experiment: run what is missing, and write its table.
 
-    Every row says whether ours agrees with the published figure. A single name may be a paper or an experiment. Ctrl-C
-    keeps finished runs, and the same command resumes. Exit code 0 if every run is done, 1 if some are missing or a
-    table could not be written; with --tables-only 0 if the tables were written, whatever runs are missing.
+    Every row says whether ours agrees with the published figure. A single name may be a paper or an experiment; without
+    a name nothing is run, and the experiments are listed. Ctrl-C keeps finished runs, and the same command resumes.
+    Exit code 0 if every run is done, 1 if some are missing or a table could not be written; with --tables-only 0 if the
+    tables were written, whatever runs are missing.
 
     Example: `creditscope reproduce fresh_feedback`
     """
@@ -98,6 +99,10 @@ def reproduce(
     archive = _archive(chosen, store, results, budget)
     if list_all:
         return _list(archive, workers, names)
+    if paper is None and not tables_only:
+        _list(archive, workers, names)
+        say(f"\nNothing was run. To run everything: creditscope reproduce {chosen.name}; one experiment: add its name.")
+        return 0
     complete, several = True, len(names) > 1
     kept = records or out.parent / "records"
     for folder in (out, kept):

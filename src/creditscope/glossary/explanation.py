@@ -73,7 +73,7 @@ def of_diagnostic(entry: Diagnostic) -> Explanation:
         capitalised(entry.question),
         {
             "Formula": entry.formula,
-            "Raised if": f"The value is {limit.fires} {limit.at:g}{UNITS[limit.unit]}.",
+            "Raised if": f"The value is {limit.fires} {limit.text}{UNITS[limit.unit]}.",
             "Why there": capitalised(limit.because).rstrip(".") + ".",
             "Means": entry.means,
             "Does not mean": entry.does_not_mean,

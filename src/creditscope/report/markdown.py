@@ -23,6 +23,14 @@ def escaped(text: str) -> str:
     return " ".join(SPECIAL.sub(r"\\\1", text).split())
 
 
+def prose(text: str) -> str:
+    """A sentence as Markdown: what stands between two backticks stays code, everything else is escaped."""
+    parts = " ".join(text.split()).split("`")
+    if len(parts) % 2 == 0 or "``" in text:
+        return escaped(text)
+    return "".join(f"`{part}`" if place % 2 else SPECIAL.sub(r"\\\1", part) for place, part in enumerate(parts))
+
+
 def document(view: AuditView) -> str:
     """An audit and the facts of its run."""
     report = view.report
@@ -84,7 +92,7 @@ def _cell(column: Column, layer: int) -> str:
 def _listed(title: str, items: Sequence[tuple[str, str]]) -> str:
     if not items:
         return ""
-    lines = (f"- {'' if mark == '-' else f'**{mark}** '}{escaped(text)}" for mark, text in items)
+    lines = (f"- {'' if mark == '-' else f'**{mark}** '}{prose(text)}" for mark, text in items)
     return "\n".join([f"### {escaped(title)}", "", *lines])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from creditscope.verdict import Finding, Limit
@@ -30,7 +31,7 @@ def number(value: float | None) -> str:
 
 def limit(bound: Limit) -> str:
     """The firing side of a limit, for example '> 50'."""
-    return f"{'>' if bound.fires == 'above' else '<'} {bound.at:g}{UNITS[bound.unit]}"
+    return f"{'>' if bound.fires == 'above' else '<'} {bound.text}{UNITS[bound.unit]}"
 
 
 def value(finding: Finding) -> str:
@@ -73,7 +74,12 @@ def interval(finding: Finding) -> str:
 
 def accuracy(shares: tuple[float, ...]) -> str:
     """An accuracy in per cent; over several seeds the mean ± standard deviation (ddof 1)."""
+    several = f" over {len(shares)} seeds" if len(shares) > 1 else ""
+    return f"{per_cent(shares)} %{several}"
+
+
+def per_cent(shares: Sequence[float]) -> str:
+    """Shares in per cent without the sign: one number, or mean ± standard deviation (ddof 1)."""
     percent = [100 * share for share in shares]
-    if len(percent) == 1:
-        return f"{percent[0]:.1f} %"
-    return f"{fmean(percent):.1f} ± {stdev(percent):.1f} % over {len(percent)} seeds"
+    mean = f"{fmean(percent):.1f}"
+    return mean if len(percent) == 1 else f"{mean} ± {stdev(percent):.1f}"

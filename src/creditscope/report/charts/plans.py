@@ -124,7 +124,7 @@ def _diagnostics(inputs: ChartInputs) -> Iterator[ChartPlan]:
         first = 1 if bound.measurement is not None and bound.measurement.axis == "block" else 0
         points = layered(inputs.views, code, log=decades, first=first)
         if points:
-            caption = f"{bound.title} at every layer. {code} fires {bound.limit.fires} {bound.limit.at:g}."
+            caption = f"{bound.title} at every layer. {code} fires {bound.limit.fires} {bound.limit.text}."
             rows = {"points": points, "limits": [limit_row(bound)]}
             definition = definitions.layered_decades if decades else definitions.layered_values
             yield ChartPlan(code, bound.title, caption, definition, rows, (*LAYER, (bound.column, "text")))

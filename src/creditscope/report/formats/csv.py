@@ -14,7 +14,7 @@ from creditscope.verdict import Measurement
 
 COLUMNS = (
     "subject", "key", "seed", "protocol", "verdict", "accuracy", "control_accuracy", "kind", "name", "title", "status",
-    "reason", "value", "low", "high", "fires", "limit", "unit", "per_layer", "per_seed", "note",
+    "reason", "value", "low", "high", "fires", "limit", "margin_unit", "per_layer", "per_seed", "note",
 )  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def _rows(view: AuditView) -> Iterator[dict[str, Any]]:
     for code, finding in report.findings.items():
         own = {"kind": "finding", "name": code, "title": finding.title, "status": str(finding.status)}
         own["reason"] = "" if finding.reason is None else str(finding.reason)
-        bound = {"fires": finding.limit.fires, "limit": float(finding.limit.at), "unit": finding.limit.unit}
+        bound = {"fires": finding.limit.fires, "limit": float(finding.limit.at), "margin_unit": finding.limit.unit}
         yield shared | own | bound | _numbers(finding.measurement) | {"note": finding.note}
     for name, measure in report.measures.items():
         yield shared | {"kind": "measure", "name": name} | _numbers(measure) | {"note": measure.note}

@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from creditscope.report.numbers import number, per_cent, value
 from creditscope.statistics.seeds import Spread
 from creditscope.study.tables import AuditRow
 from creditscope.verdict import Finding, Status
@@ -78,18 +79,17 @@ def _controls(rows: Sequence[AuditRow]) -> Table:
 def _accuracy(spread: Spread | None) -> str:
     if spread is None:
         return "-"
-    std = "" if spread.std is None else f" ± {100 * spread.std:.1f}"
-    ends = "" if spread.interval is None else f"\n{100 * spread.interval[0]:.1f} to {100 * spread.interval[1]:.1f}"
-    return f"{100 * spread.mean:.1f}{std}{ends}"
+    ends = "" if spread.interval is None else "\n" + " to ".join(per_cent((end,)) for end in spread.interval)
+    return per_cent(spread.values) + ends
 
 
 def _finding(finding: Finding | None) -> str:
     if finding is None:
         return "not audited"
-    value = "" if finding.value is None else f"{finding.value:.2g}"
+    measured = "" if finding.value is None else value(finding)
     word = MARKS.get(finding.status, finding.status.value)
-    ends = "" if finding.interval is None else f"\n{finding.interval[0]:.1f} to {finding.interval[1]:.1f}"
-    return f"{value} {word}".strip() + ends
+    ends = "" if finding.interval is None else "\n" + " to ".join(number(end) for end in finding.interval)
+    return f"{measured} {word}".strip() + ends
 
 
 def _notes(row: AuditRow) -> list[str]:
