@@ -20,18 +20,13 @@ REMEDY = "Does a layer define its own backward? Pass reference=creditscope.plain
 PROBE_IMAGES = 8  # the guards use the first images of the first batch
 
 
-@dataclass(frozen=True, slots=True)
-class _Precision:
-    """How finely a backward pass can be compared with a finite difference."""
-
-    name: str
-    steps: tuple[float, ...]  # of a state's own norm
-    tolerance: float  # of the predicted change
-    resolution: float  # of the logits: rounding
-
-
-FINE = _Precision("float64", (3e-7, 3e-8), 1e-4, 1e-15)
-COARSE = _Precision("float32", (1e-2, 1e-3, 1e-4), 0.1, 1e-6)  # where float64 is impossible
+# In float64, relative to a state's own norm. The last step is far below float32's resolution.
+FINE_STEPS, BELOW_FLOAT32, FINE_TOLERANCE, FLOAT64_ROUNDING = (3e-7, 3e-8), 3e-9, 1e-4, 1e-15
+# In float32, or in float64 with parts that round in float32
+COARSE_STEPS = tuple(10 ** (-power / 2) for power in range(4, 15))  # 1e-2 to 1e-7
+FLOAT32_ROUNDING = 1e-6  # of the numbers in the loss: 16 times float32's unit, for sums of many terms
+TRUST = 5  # a slope is trusted to so many times its distance from the slopes at the steps beside it
+COARSEST = 0.1  # a finite difference that is less exact than this cannot tell right from wrong
 
 
 def answers(stream: Stream, batch: Batch) -> Tensor:
@@ -69,13 +64,16 @@ def _agree(first: Tensor, second: Tensor) -> bool:
 def check_gradient(stream: Stream, batch: Batch, loss_fn: LossFunction) -> Guard:
     """The outcome of the gradient check; a model whose backward pass is not its gradient is refused.
 
-    Every state moves by δ_l = ε‖h_l‖(ĝ_l + r_l) per sample, r_l a random unit vector. The backward pass predicts
-    Σ ⟨g_l, δ_l⟩; the loss changes by (ℓ(h + δ) - ℓ(h - δ))/2. Curvature and kinks cause a difference that falls with
-    ε: agreement at one ε is enough to pass, and only the smallest ε can refuse.
+    Every state moves by δ_l = ε‖h_l‖(ĝ_l + r_l) per sample, r_l a random unit vector. The backward pass promises
+    the slope Σ ⟨g_l, δ_l⟩/ε; the loss changes by (ℓ(h + δ) - ℓ(h - δ))/2ε.
+
+    In float64 tiny steps decide, within 0.01 %. They can only if the forward pass resolves them: where the measured
+    slopes at several tiny steps differ from each other (which no backward pass can cause), something inside rounds in
+    float32, as a norm or a loss that upcasts. Then larger steps decide, as exactly as they agree with each other.
     """
     try:
         with float64_copies(stream.model):
-            return _compared(stream, as_float64(batch), loss_fn, FINE)
+            return _finely_compared(_line(stream, as_float64(batch), loss_fn))
     except NotTheGradient:
         with torch.no_grad():
             if autocasts(stream.model, lambda: stream.run(batch.inputs)):
@@ -84,12 +82,12 @@ def check_gradient(stream: Stream, batch: Batch, loss_fn: LossFunction) -> Guard
     except (RuntimeError, TypeError, AttributeError):  # a layer requires its own precision
         if next(stream.model.parameters(), torch.zeros(())).dtype in (torch.float16, torch.bfloat16):
             return Guard(GuardStatus.NOT_POSSIBLE, "the model runs in half precision only")
-        return _coarsely_compared(stream, batch, loss_fn)
+        return _compared_in_float32(stream, batch, loss_fn)
 
 
-def _coarsely_compared(stream: Stream, batch: Batch, loss_fn: LossFunction) -> Guard:
+def _compared_in_float32(stream: Stream, batch: Batch, loss_fn: LossFunction) -> Guard:
     try:
-        return _compared(stream, batch, loss_fn, COARSE)
+        return _coarsely_compared(_line(stream, batch, loss_fn), "in float32")
     except (AttributeError, NotImplementedError) as error:  # raised by a custom backward pass
         raise NotTheGradient(
             f"The forward pass of {type(stream.model).__name__} works, but its backward pass fails: "
@@ -99,53 +97,103 @@ def _coarsely_compared(stream: Stream, batch: Batch, loss_fn: LossFunction) -> G
         ) from error
 
 
-def _compared(stream: Stream, batch: Batch, loss_fn: LossFunction, how: _Precision) -> Guard:
-    for step in how.steps:
-        probe = _probe(stream, batch, loss_fn, step)
-        if not (math.isfinite(probe.predicted) and math.isfinite(probe.measured)):
-            return Guard(GuardStatus.NOT_POSSIBLE, "the numbers are not finite")
-        resolved = abs(probe.predicted) * how.tolerance > how.resolution * probe.scale
-        if resolved and probe.error <= how.tolerance:
-            text = f"finite difference within {100 * how.tolerance:g} %, in {how.name}"
-            return Guard(GuardStatus.PASSED, text)
-    if not resolved:
-        return Guard(GuardStatus.NOT_POSSIBLE, "the loss does not move beyond rounding")
-    raise NotTheGradient(
-        f"Along a random direction the loss changes by {probe.measured / step:.3e}, but the backward pass of "
-        f"{type(stream.model).__name__} promises {probe.predicted / step:.3e}.\n"
-        "A diagnostic would compare credit with something that is not a gradient.\n"
-        f"{REMEDY}"
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class _Probe:
-    """The predicted and the measured change of the loss, and the size of the numbers in it."""
+class _Line:
+    """A line through the states: the slope that the backward pass promises along it, and the size of the numbers."""
 
-    predicted: float
-    measured: float
+    stream: Stream
+    batch: Batch
+    loss_fn: LossFunction
+    directions: dict[int, Tensor]
+    promised: float
     scale: float
 
-    @property
-    def error(self) -> float:
-        return abs(self.measured - self.predicted) / abs(self.predicted)
+    def slope(self, step: float) -> float:
+        """The measured slope: the central difference of the summed loss."""
+        forth, back = (
+            losses_at(
+                self.stream,
+                self.batch,
+                {layer: sign * step * direction for layer, direction in self.directions.items()},
+                self.loss_fn,
+            ).double()
+            for sign in (1, -1)
+        )
+        return ((forth - back).sum() / (2 * step)).item()
+
+    def error(self, slope: float) -> float:
+        """How far a measured slope is from the promised one, relative to that."""
+        return abs(slope - self.promised) / abs(self.promised) if self.promised else math.inf
+
+    def rounding(self, step: float, unit: float) -> float:
+        """How much of the promised change rounding may hide."""
+        return unit * self.scale / (step * abs(self.promised)) if self.promised else math.inf
 
 
-def _probe(stream: Stream, batch: Batch, loss_fn: LossFunction, step: float) -> _Probe:
+def _line(stream: Stream, batch: Batch, loss_fn: LossFunction) -> _Line:
     trace = capture(stream, batch, loss_fn)
     generator = torch.Generator().manual_seed(0)
-    shifts = {
-        layer: _direction(state, gradient, generator) * step
+    directions = {
+        layer: _direction(state, gradient, generator)
         for layer, (state, gradient) in enumerate(zip(trace.hiddens, trace.gradients, strict=True))
         if stream.certain(layer)
     }
-    predicted = sum((trace.gradients[layer].double() * shift).sum().item() for layer, shift in shifts.items())
-    forth, back = (
-        losses_at(stream, batch, {layer: sign * shift for layer, shift in shifts.items()}, loss_fn).double()
-        for sign in (1, -1)
-    )
+    promised = sum((trace.gradients[layer].double() * way).sum().item() for layer, way in directions.items())
     scale = (1 + trace.losses.abs()).sum() + trace.logits.flatten(1).abs().amax(1).sum()
-    return _Probe(predicted, ((forth - back).sum() / 2).item(), scale.item())
+    return _Line(stream, batch, loss_fn, directions, promised, scale.item())
+
+
+def _finely_compared(line: _Line) -> Guard:
+    """By tiny steps in float64; only where none of them agrees, by larger ones."""
+    slopes = []
+    for step in FINE_STEPS:
+        slopes.append(line.slope(step))
+        if not (math.isfinite(line.promised) and math.isfinite(slopes[-1])):
+            return Guard(GuardStatus.NOT_POSSIBLE, "the numbers are not finite")
+        resolved = line.rounding(step, FLOAT64_ROUNDING) < FINE_TOLERANCE
+        if resolved and line.error(slopes[-1]) <= FINE_TOLERANCE:
+            return Guard(GuardStatus.PASSED, f"finite difference within {100 * FINE_TOLERANCE:g} %, in float64")
+    if not resolved:
+        return Guard(GuardStatus.NOT_POSSIBLE, "the loss does not move beyond rounding")
+    if line.rounding(BELOW_FLOAT32, FLOAT64_ROUNDING) < FINE_TOLERANCE:
+        slopes.append(line.slope(BELOW_FLOAT32))
+    if max(slopes) - min(slopes) <= FINE_TOLERANCE * max(map(abs, slopes)):
+        raise _not_the_gradient(line, slopes[-1])
+    return _coarsely_compared(line, "in float64 with parts in float32")
+
+
+def _coarsely_compared(line: _Line, precision: str) -> Guard:
+    """By the step whose slope agrees best with those at the steps beside it.
+
+    Curvature moves the slopes at large steps apart and rounding those at small ones; between them lies a plateau. Its
+    slope is exact to `TRUST` times the distance from its neighbours, and to rounding.
+    """
+    slopes = [line.slope(step) for step in COARSE_STEPS]
+    if not all(map(math.isfinite, (line.promised, *slopes))):
+        return Guard(GuardStatus.NOT_POSSIBLE, "the numbers are not finite")
+    rounding = [line.rounding(step, FLOAT32_ROUNDING) for step in COARSE_STEPS]
+    if min(rounding) > COARSEST:
+        return Guard(GuardStatus.NOT_POSSIBLE, "the loss does not move beyond rounding")
+    exactness = [
+        max(TRUST * max(abs(slope - before), abs(slope - after)) / abs(line.promised), rounded)
+        for before, slope, after, rounded in zip(slopes, slopes[1:], slopes[2:], rounding[1:], strict=False)
+    ]
+    tolerance = min(exactness)
+    if tolerance > COARSEST:
+        return Guard(GuardStatus.NOT_POSSIBLE, "the loss is too rough for a finite difference at any step")
+    slope = slopes[1 + exactness.index(tolerance)]
+    if line.error(slope) > tolerance:
+        raise _not_the_gradient(line, slope)
+    return Guard(GuardStatus.PASSED, f"finite difference within {100 * tolerance:.1g} %, {precision}")
+
+
+def _not_the_gradient(line: _Line, slope: float) -> NotTheGradient:
+    return NotTheGradient(
+        f"Along a random direction the loss changes by {slope:.3e}, but the backward pass of "
+        f"{type(line.stream.model).__name__} promises {line.promised:.3e}.\n"
+        "A diagnostic would compare credit with something that is not a gradient.\n"
+        f"{REMEDY}"
+    )
 
 
 def _direction(state: Tensor, gradient: Tensor, generator: torch.Generator) -> Tensor:

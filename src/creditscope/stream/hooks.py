@@ -84,7 +84,7 @@ class HookedBlocks:
                 stack.callback(block.register_forward_hook(after).remove)
             yield record
 
-    def _recorders(self, index: int, record: BlockPass) -> tuple[Callable[..., Any], Callable[..., None]]:
+    def _recorders(self, index: int, record: BlockPass) -> tuple[Callable[..., Any], Callable[..., Any]]:
         name = f"block {self._names[index]}"
 
         def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -94,12 +94,14 @@ class HookedBlocks:
             record.versions.append((f"input of {name}", state, state._version))
             return args, kwargs
 
-        def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+            output = _separate(output)
             state = first_tensor(output, name)
             record.ended.append(index)
             record.outputs.append(state)
             if index == len(self._blocks) - 1:
                 record.versions.append((f"output of {name}", state, state._version))
+            return output
 
         return before, after
 
@@ -139,6 +141,16 @@ class HookedBlocks:
             return _with_first(output, lambda state: state + shift)[0]
 
         return self._blocks[index].register_forward_hook(after).remove
+
+
+def _separate(output: Any) -> Any:
+    """The output of a block with its state as a tensor of its own, where the block returns several.
+
+    The parts of a reversible block's state are computed from each other: y₁ = x₁ + f(x₂), y₂ = x₂ + g(y₁), or (x₂, y₁).
+    The gradient at the tensor y₁ itself would include its use inside the block, which precedes the state.
+    """
+    several = isinstance(output, tuple | list) and sum(first_floating(part) is not None for part in output) > 1
+    return _with_first(output, lambda state: state.view_as(state))[0] if several and torch.is_grad_enabled() else output
 
 
 def residual(entered: Tensor, left: Tensor, following: Tensor) -> bool:
