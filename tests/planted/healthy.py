@@ -2,223 +2,153 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain as joined
+from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from tests.planted.architectures import (
+    CLASSES,
+    LENGTH,
+    Maps,
+    Mixer,
+    Pyramid,
+    ResidualNet,
+    Tokens,
+    chain,
+    groups,
+    highway,
+    instances,
+    nothing,
+    plain,
+    rms,
+)
+from tests.planted.tasks import EPOCHS, evaluation_batches, trained, training_batches
+from torch import nn
 
 from creditscope.networks.build import build
 
-LENGTH, CLASSES = 40, 10  # of MNIST-1D
 Make = Callable[[], nn.Module]
 
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """A network that is sound, how it is made and whether it is trained before it is audited."""
+    """A sound network: how it is made, whether it is trained first, and how many images it is audited on."""
 
     name: str
     make: Make
     epochs: int = 0
     classes: int = CLASSES
-    blocks: str | None = None
+    images: int = 1000
 
-
-class Residual(nn.Module):
-    """h + f(norm(h)), f two layers wide."""
-
-    def __init__(self, width: int, norm: Callable[[int], nn.Module], activation: nn.Module, gain: float = 1.0) -> None:
-        super().__init__()
-        self.norm, self.gain = norm(width), gain
-        self.inner = nn.Sequential(nn.Linear(width, width), activation, nn.Linear(width, width))
-
-    def forward(self, state: Tensor) -> Tensor:
-        return state + self.gain * self.inner(self.norm(state))
-
-
-class ResidualNet(nn.Module):
-    """Embedding, residual blocks, an optional last norm, head."""
-
-    def __init__(
-        self,
-        width: int = 64,
-        depth: int = 4,
-        classes: int = CLASSES,
-        norm: Callable[[int], nn.Module] = nn.LayerNorm,
-        last: Callable[[int], nn.Module] = nn.LayerNorm,
-        activation: nn.Module | None = None,
-        gain: float = 1.0,
-    ) -> None:
-        super().__init__()
-        self.start = nn.Linear(LENGTH, width)
-        self.layers = nn.ModuleList(Residual(width, norm, activation or nn.GELU(), gain) for _ in range(depth))
-        self.last, self.out = last(width), nn.Linear(width, classes)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        state = self.start(inputs.flatten(1))
-        for layer in self.layers:
-            state = layer(state)
-        return self.out(self.last(state))
-
-
-def nothing(width: int) -> nn.Module:
-    return nn.Identity()
-
-
-class Tokens(nn.Module):
-    """A transformer over eight tokens of five numbers: class token or mean, normalised before or after."""
-
-    def __init__(
-        self,
-        width: int = 64,
-        depth: int = 3,
-        classes: int = CLASSES,
-        *,
-        pooled: bool,
-        first: bool,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.start, self.pooled = nn.Linear(5, width), pooled
-        self.place = nn.Parameter(0.02 * torch.randn(9, width))
-        self.token = nn.Parameter(0.02 * torch.randn(1, 1, width))
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(width, 4, 2 * width, 0.0, batch_first=True, norm_first=first)
-            for _ in range(depth)
-        )
-        self.last = nn.LayerNorm(width) if first else nn.Identity()
-        self.out = nn.Linear(width, classes)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        state = self.start(inputs.reshape(len(inputs), 8, 5))
-        state = torch.cat([self.token.expand(len(inputs), -1, -1), state], 1) + self.place
-        for layer in self.layers:
-            state = layer(state)
-        state = self.last(state)
-        return self.out(state.mean(1) if self.pooled else state[:, 0])
-
-
-class Mixer(nn.Module):
-    """Tokens mixed by one small network and features by another, as MLP-Mixer does."""
-
-    def __init__(self, width: int = 48, depth: int = 4, classes: int = CLASSES) -> None:
-        super().__init__()
-        self.start = nn.Linear(5, width)
-        self.layers = nn.ModuleList(Mixing(width) for _ in range(depth))
-        self.last, self.out = nn.LayerNorm(width), nn.Linear(width, classes)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        state = self.start(inputs.reshape(len(inputs), 8, 5))
-        for layer in self.layers:
-            state = layer(state)
-        return self.out(self.last(state).mean(1))
-
-
-class Mixing(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.across = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
-        self.within = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
-
-    def forward(self, state: Tensor) -> Tensor:
-        state = state + self.across(self.first(state).transpose(1, 2)).transpose(1, 2)
-        return state + self.within(self.second(state))
-
-
-class Maps(nn.Module):
-    """Convolutions over an image of 8 x 5: plain or residual, with any norm, global average at the end."""
-
-    def __init__(
-        self,
-        channels: int = 24,
-        depth: int = 4,
-        classes: int = CLASSES,
-        norm: Callable[[int], nn.Module] = nn.BatchNorm2d,
-        *,
-        residual: bool = True,
-        side: int = 1,
-    ) -> None:
-        super().__init__()
-        self.side = side
-        self.start = nn.Conv2d(1, channels, 3, padding=1)
-        self.layers = nn.ModuleList(Convolved(channels, norm, residual) for _ in range(depth))
-        self.out = nn.Linear(channels, classes)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        state = inputs.reshape(len(inputs), 1, 8, 5)
-        if self.side > 1:
-            state = F.interpolate(state, scale_factor=self.side)
-        state = self.start(state)
-        for layer in self.layers:
-            state = layer(state)
-        return self.out(state.mean((2, 3)))
-
-
-class Convolved(nn.Module):
-    def __init__(self, channels: int, norm: Callable[[int], nn.Module], residual: bool) -> None:
-        super().__init__()
-        self.inner = nn.Sequential(nn.Conv2d(channels, channels, 3, padding=1), norm(channels), nn.ReLU())
-        self.residual = residual
-
-    def forward(self, state: Tensor) -> Tensor:
-        return state + self.inner(state) if self.residual else self.inner(state)
-
-
-def plain(widths: list[int], activation: Callable[[], nn.Module], norm: Callable[[int], nn.Module] | None) -> nn.Module:
-    """A sequence without skips."""
-    layers: list[nn.Module] = [nn.Flatten()]
-    before = LENGTH
-    for width in widths:
-        layers += [nn.Linear(before, width), *([norm(width)] if norm else []), activation()]
-        before = width
-    return nn.Sequential(*layers, nn.Linear(before, CLASSES))
+    def audited(self) -> dict[str, Any]:
+        """What `audit` is given: training images and the start of a trained network, so that depth can be judged."""
+        torch.manual_seed(0)
+        model = self.make().eval()
+        given = {"model": model, "batches": evaluation_batches(self.classes, self.images)}
+        if not self.epochs:
+            return given
+        start = copy.deepcopy(model)
+        trained(model, list(model.parameters()), self.classes, self.epochs)
+        return {**given, "initial": start, "training": training_batches(self.classes)}
 
 
 def own(network: str, shape: tuple[int, ...] = (LENGTH,), classes: int = CLASSES, **options: object) -> Make:
     return lambda: build(network, shape, classes, 0, **options)  # type: ignore[arg-type]
 
 
-def groups(channels: int) -> nn.Module:
-    return nn.GroupNorm(4, channels)
+def he(model: nn.Module) -> nn.Module:
+    """He et al. (2015): the initialisation for ReLU."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            nn.init.zeros_(module.bias)
+    return model
 
 
-def instances(channels: int) -> nn.Module:
-    return nn.InstanceNorm2d(channels, affine=True)
+def lecun(model: nn.Module) -> nn.Module:
+    """Klambauer et al. (2017): the initialisation for SELU."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="linear")
+            nn.init.zeros_(module.bias)
+    return model
 
 
-def rms(width: int) -> nn.Module:
-    return nn.RMSNorm(width)
+NORMS = (("batch norm", nn.BatchNorm2d), ("group norm", groups), ("instance norm", instances))
 
 
-MADE: tuple[Sound, ...] = (
-    *(Sound(f"residual MLP, width {d}", own("resmlp", d=d)) for d in (16, 256, 1024, 4096)),
-    *(Sound(f"residual MLP, {k} blocks", own("resmlp", d=64, depth=k)) for k in (2, 12, 24, 48)),
-    *(Sound(f"residual MLP, {c} classes", own("resmlp", d=64, classes=c), classes=c) for c in (2, 100, 1000)),
-    Sound("residual MLP without a last norm", own("resmlp", d=64, terminal_ln=False)),
-    Sound("student network", own("student_net")),
-    *(
-        Sound(f"transformer, {'mean' if pooled else 'class token'}, norm {'first' if first else 'last'}", make)
-        for pooled in (False, True)
-        for first in (False, True)
-        for make in [lambda pooled=pooled, first=first: Tokens(pooled=pooled, first=first)]
-    ),
-    Sound("mixer", Mixer),
-    *(
-        Sound(f"{kind} of maps, {name}", make)
-        for kind, residual in (("residual net", True), ("plain net", False))
-        for name, norm in (("batch norm", nn.BatchNorm2d), ("group norm", groups), ("instance norm", instances))
-        for make in [lambda norm=norm, residual=residual: Maps(norm=norm, residual=residual)]
-    ),
-    Sound("maps of 64 x 40", lambda: Maps(norm=groups, side=8, depth=2)),
-    Sound("root mean square norm", lambda: ResidualNet(norm=rms, last=rms)),
-    Sound("no norm at all", lambda: ResidualNet(norm=nothing, last=nothing, gain=0.3)),
-    Sound("batch norm in the blocks", lambda: ResidualNet(norm=nn.BatchNorm1d)),
-    Sound("tanh", lambda: ResidualNet(activation=nn.Tanh())),
-    Sound("plain, ReLU", lambda: plain([64, 64, 64], nn.ReLU, None)),
-    Sound("plain, tanh", lambda: plain([64, 64, 64], nn.Tanh, None)),
-    Sound("plain, batch norm", lambda: plain([96, 64, 48], nn.ReLU, nn.BatchNorm1d)),
-    Sound("plain, six layers", lambda: plain([64] * 6, nn.GELU, nn.LayerNorm)),
-)
+def _vectors() -> Iterator[Sound]:
+    for width in (16, 256, 1024):
+        yield Sound(f"residual MLP, width {width}", own("resmlp", d=width))
+    yield Sound("residual MLP, width 4096", own("resmlp", d=4096, depth=2), images=256)
+    for depth in (2, 12, 24, 48):
+        yield Sound(f"residual MLP, {depth} blocks", own("resmlp", d=64, depth=depth))
+    for classes in (2, 100, 1000):
+        yield Sound(f"residual MLP, {classes} classes", own("resmlp", d=64, classes=classes), classes=classes)
+    yield Sound("residual MLP without a last norm", own("resmlp", d=64, terminal_ln=False))
+    yield Sound("student network", own("student_net"))
+    yield Sound("root mean square norm", lambda: ResidualNet(norm=rms, last=rms))
+    yield Sound("no norm at all", lambda: ResidualNet(norm=nothing, last=nothing, gain=0.3))
+    yield Sound("batch norm in the blocks", lambda: ResidualNet(norm=nn.BatchNorm1d))
+    yield Sound("tanh in the branches", lambda: ResidualNet(activation=nn.Tanh()))
+    yield Sound("weights tied over six blocks", lambda: ResidualNet(depth=6, tied=True))
+    yield Sound("highway gates", highway)
+    yield Sound("plain, ReLU", lambda: plain([64, 64, 64], nn.ReLU, None))
+    yield Sound("plain, tanh", lambda: plain([64, 64, 64], nn.Tanh, None))
+    yield Sound("plain, batch norm", lambda: plain([96, 64, 48], nn.ReLU, nn.BatchNorm1d))
+    yield Sound("plain, six layers", lambda: plain([64] * 6, nn.GELU, nn.LayerNorm))
+    yield Sound("plain, ELU", lambda: chain([64] * 4, nn.ELU))
+    yield Sound("plain, SELU, eight layers", lambda: lecun(chain([64] * 8, nn.SELU)))
+    yield Sound("plain, ReLU, twelve layers, He initialisation", lambda: he(chain([64] * 12, nn.ReLU)))
+
+
+def _positions() -> Iterator[Sound]:
+    for pooled in (False, True):
+        for first in (False, True):
+            name = f"transformer, {'mean' if pooled else 'class token'}, norm {'first' if first else 'last'}"
+            yield Sound(name, lambda pooled=pooled, first=first: Tokens(pooled=pooled, first=first))
+    yield Sound("transformer of twelve blocks", lambda: Tokens(width=32, depth=12, pooled=False, first=True))
+    yield Sound("mixer", Mixer)
+    for kind, residual in (("residual net", True), ("plain net", False)):
+        for name, norm in NORMS:
+            yield Sound(
+                f"{kind} of maps, {name}", lambda norm=norm, residual=residual: Maps(norm=norm, residual=residual)
+            )
+    yield Sound("maps of 64 x 40, group norm", lambda: Maps(12, 2, norm=groups, side=8), images=256)
+    yield Sound("maps of 32 x 20, instance norm", lambda: Maps(12, 2, norm=instances, side=4), images=256)
+    yield Sound("maps that shrink from block to block", Pyramid)
+
+
+def _trained() -> Iterator[Sound]:
+    made: dict[str, Make] = {
+        "residual MLP": lambda: ResidualNet(width=96, gain=0.3),
+        "residual MLP of width 16": lambda: ResidualNet(width=16),
+        "residual MLP of 24 blocks": lambda: ResidualNet(width=32, depth=24, gain=0.2),
+        "residual MLP with dropout": lambda: ResidualNet(dropout=0.1),
+        "root mean square norm": lambda: ResidualNet(norm=rms, last=rms),
+        "no norm at all": lambda: ResidualNet(norm=nothing, last=nothing, gain=0.3),
+        "branches that start at 1e-4": lambda: ResidualNet(gain=1e-4, learnt=True),
+        "branches that start at zero": lambda: ResidualNet(gain=0.0, learnt=True),
+        "weights tied over six blocks": lambda: ResidualNet(depth=6, tied=True),
+        "highway gates": highway,
+        "plain, SELU": lambda: lecun(chain([64] * 4, nn.SELU)),
+        "plain, tanh": lambda: chain([64] * 3, nn.Tanh),
+        "plain, ReLU": lambda: chain([96] * 3, nn.ReLU),
+        "transformer, mean": lambda: Tokens(width=32, depth=2, pooled=True, first=True),
+        "transformer, class token, norm last": lambda: Tokens(width=32, depth=2, pooled=False, first=False),
+        "mixer": lambda: Mixer(width=32, depth=3),
+        "residual net of maps, batch norm": lambda: Maps(16, 3),
+        "plain net of maps, instance norm": lambda: Maps(16, 3, norm=instances, residual=False),
+        "maps that shrink from block to block": Pyramid,
+    }
+    for name, make in made.items():
+        yield Sound(f"{name}, trained", make, EPOCHS)
+    for classes in (2, 100):
+        name = f"residual MLP, {classes} classes, trained"
+        yield Sound(name, lambda classes=classes: ResidualNet(classes=classes), EPOCHS, classes)
+
+
+HEALTHY: tuple[Sound, ...] = tuple(joined(_vectors(), _positions(), _trained()))

@@ -39,6 +39,16 @@ def wilson_interval(share: float, images: int) -> Interval:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
+def binomial_bound(hits: int, trials: int) -> float:
+    """One-sided 95 % upper bound of a proportion after `hits` of `trials` (Clopper and Pearson, 1934).
+
+    The share p at which so few hits have a probability of 5 %: for no hits, 1 - 0.05^(1/trials).
+    """
+    from scipy.special import betaincinv
+
+    return 1.0 if hits >= trials else float(betaincinv(hits + 1, trials - hits, LEVEL))
+
+
 def newcombe_interval(left: float, left_images: int, right: float, right_images: int) -> Interval:
     """Newcombe's hybrid score interval (1998) for left - right, from the two Wilson intervals.
 

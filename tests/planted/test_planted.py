@@ -1,0 +1,95 @@
+"""No knowable planted fault passes in silence, and no sound network fails."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.planted.changes import changed, rescaled, rescaled_rows, rescaled_start, unread
+from tests.planted.faults import BASES, FAULTS, Fault, base
+from tests.planted.healthy import HEALTHY, Sound
+from tests.planted.suite import silent
+
+from creditscope.auditing.audit import audit
+from creditscope.verdict import Reason, Status
+
+GRADED = [fault for fault in FAULTS if fault.grade in ("fails", "not silent")]
+QUICK = [fault for fault in GRADED if fault.base in ("residual MLP", "highway")][::4]
+AT_START = [sound for sound in HEALTHY if not sound.epochs and sound.images == 1000][::5]
+
+
+def label(case: Fault | Sound) -> str:
+    return f"{case.base}: {case.name}" if isinstance(case, Fault) else case.name
+
+
+def check_fault(fault: Fault) -> None:
+    report = audit(**fault.plant(base(fault.base)))
+    if fault.grade == "fails":
+        assert report.verdict.outcome == "fail", report.verdict.text
+    assert not silent(report), report.verdict.text
+    noticed = [report.findings[code].status for code in fault.seen if code in report.findings]
+    assert {Status.FIRES, Status.UNDECIDED} & set(noticed), {
+        code: str(report.findings[code].status) for code in fault.seen
+    }
+
+
+def check_sound(sound: Sound) -> None:
+    report = audit(**sound.audited())
+    assert report.verdict.outcome != "fail", report.verdict.text
+    if report.verdict.outcome == "inconclusive":
+        assert not sound.epochs, report.verdict.why
+        assert report.findings["D3"].reason is Reason.NO_CONTROL
+        assert report.verdict.text == "INCONCLUSIVE(D3)"
+
+
+def test_the_suite_has_as_many_cases_as_it_promises() -> None:
+    assert sum(fault.kind == "network" for fault in GRADED) >= 60
+    assert len(HEALTHY) >= 40
+    for cases in (FAULTS, HEALTHY):
+        assert len({label(case) for case in cases}) == len(cases)
+
+
+def test_a_fault_that_cannot_be_known_says_why() -> None:
+    assert all((fault.grade == "unknown") == bool(fault.unknown) for fault in FAULTS)
+    assert all(fault.seen for fault in GRADED)
+
+
+@pytest.mark.parametrize("name", ["residual MLP", "transformer", "maps", "highway"])
+def test_changes_of_units_leave_the_function_alone(name: str) -> None:
+    torch.manual_seed(0)
+    model = BASES[name]().eval()
+    inputs = torch.randn(32, 40)
+    depth = len(model.layers)
+    changes = [rescaled([8.0] * depth), rescaled_rows(64.0, 0.5), rescaled_start(32.0)]
+    if name == "transformer":
+        changes.append(unread(16.0))
+    with torch.no_grad():
+        for change in changes:
+            torch.testing.assert_close(changed(model, change)(inputs), model(inputs), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("fault", QUICK, ids=label)
+def test_a_planted_fault_is_noticed(fault: Fault) -> None:
+    check_fault(fault)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [fault for fault in GRADED if fault not in QUICK], ids=label)
+def test_every_planted_fault_is_noticed(fault: Fault) -> None:
+    check_fault(fault)
+
+
+@pytest.mark.parametrize("sound", AT_START, ids=label)
+def test_a_sound_network_does_not_fail(sound: Sound) -> None:
+    check_sound(sound)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sound", [sound for sound in HEALTHY if sound not in AT_START], ids=label)
+def test_no_sound_network_fails(sound: Sound) -> None:
+    check_sound(sound)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BASES)
+def test_the_networks_that_faults_are_planted_in_pass(name: str) -> None:
+    assert audit(**base(name).audited()).verdict.text == "PASS"

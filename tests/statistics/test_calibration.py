@@ -1,0 +1,47 @@
+"""Limits between two groups, and the exact bound of a proportion."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scipy.stats import binom
+
+from creditscope.errors import InvalidInput
+from creditscope.statistics.calibration import gap
+from creditscope.statistics.intervals import binomial_bound
+
+
+@pytest.mark.parametrize("fires", ["above", "below"])
+def test_the_middle_of_a_gap_is_as_many_decades_from_one_end_as_from_the_other(fires: str) -> None:
+    low, high = [1e-9, 3e-5], [0.02, 7.0]
+    found = gap(low, high, "above") if fires == "above" else gap(high, low, "below")
+    assert {found.sound, found.broken} == {3e-5, 0.02}
+    assert math.log10(found.middle / 3e-5) == pytest.approx(math.log10(0.02 / found.middle))
+    assert found.decades == pytest.approx(2 * math.log10(found.middle / 3e-5))
+
+
+def test_a_broken_end_of_zero_leaves_a_gap_without_end() -> None:
+    assert gap([0.1], [0.0], "below").decades == math.inf
+
+
+def test_groups_that_overlap_have_no_limit() -> None:
+    with pytest.raises(InvalidInput, match="the groups overlap"):
+        gap([1.0, 100.0], [50.0], "above")
+
+
+@pytest.mark.parametrize("values", [[], [math.nan], [-1.0]])
+def test_a_group_without_numbers_is_refused(values: list[float]) -> None:
+    with pytest.raises(InvalidInput, match="values of the broken networks"):
+        gap([1.0], values, "above")
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 40), (1, 40), (3, 66), (39, 40)])
+def test_at_the_bound_so_few_hits_have_a_probability_of_five_percent(hits: int, trials: int) -> None:
+    assert binom.cdf(hits, trials, binomial_bound(hits, trials)) == pytest.approx(0.05, rel=1e-9)
+
+
+def test_no_hits_of_forty_bound_the_share_by_seven_percent() -> None:
+    assert binomial_bound(0, 40) == pytest.approx(1 - 0.05 ** (1 / 40))
+    assert f"{100 * binomial_bound(0, 40):.1f}" == "7.2"
+    assert binomial_bound(40, 40) == 1
