@@ -79,6 +79,8 @@ def rescaled_start(factor: float) -> Change:
 
     def change(model: nn.Module) -> None:
         model.start = nn.Sequential(model.start, Times(factor))
+        for name in {"token", "place"} & dict(model.named_parameters()).keys():  # of a transformer: added to its start
+            model.get_parameter(name).mul_(factor)
         for index, block in enumerate(model.layers):
             model.layers[index] = Rescaled(block, factor, factor)
         model.last = Unscaled(model.last, factor)

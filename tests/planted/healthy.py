@@ -152,3 +152,16 @@ def _trained() -> Iterator[Sound]:
 
 
 HEALTHY: tuple[Sound, ...] = tuple(joined(_vectors(), _positions(), _trained()))
+
+# Networks without skips whose signal vanishes at PyTorch's default initialisation, or because the running statistics of
+# a BatchNorm were never set. Some of them train. They are shown on the page and graded nowhere.
+BOUNDARY: tuple[Sound, ...] = tuple(
+    Sound(f"{name}, {'trained' if epochs else 'at initialisation'}", make, epochs, images=256)
+    for name, make in {
+        "plain, ReLU, six layers": lambda: chain([64] * 6, nn.ReLU),
+        "plain, ReLU, twelve layers": lambda: chain([64] * 12, nn.ReLU),
+        "plain, tanh, twelve layers": lambda: chain([64] * 12, nn.Tanh),
+        "plain net of maps, eight layers, batch norm": lambda: Maps(12, 8, residual=False),
+    }.items()
+    for epochs in (0, EPOCHS)
+)

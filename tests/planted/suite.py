@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from tests.planted.coverage import coverage_table
 from tests.planted.faults import BASES, FAULTS, Fault, base
-from tests.planted.healthy import HEALTHY, Sound
+from tests.planted.healthy import BOUNDARY, HEALTHY, Sound
 
 from creditscope import __version__
 from creditscope.auditing.audit import audit
@@ -34,7 +34,8 @@ from creditscope.verdict import Finding, Status
 
 Row = dict[str, Any]
 COVERAGE = "coverage"
-JOBS = (*BASES, COVERAGE, *(sound.name for sound in HEALTHY))
+JOBS = (*BASES, COVERAGE, *(sound.name for sound in (*HEALTHY, *BOUNDARY)))
+PARTS = ("faults", "healthy", "boundary", "coverage")
 WORKERS = 2
 CHANCE_LEVEL = 1e-3  # one-sided: an accuracy this improbable by chance is reported as "above chance"
 
@@ -133,21 +134,16 @@ def job(name: str) -> Row:
     """The faults of one base and the base itself, one sound network, or the coverage of D3's interval."""
     torch.set_num_threads(1)
     began = time.process_time()
-    faults: list[Row] = []
-    sound: list[Row] = []
-    coverage: list[Row] = []
+    rows: dict[str, list[Row]] = {part: [] for part in PARTS}
     if name == COVERAGE:
-        coverage = coverage_table()
+        rows["coverage"] = coverage_table()
     elif name in BASES:
-        faults, sound = [of_fault(fault) for fault in FAULTS if fault.base == name], [of_base(name)]
+        rows["faults"] = [of_fault(fault) for fault in FAULTS if fault.base == name]
+        rows["healthy"] = [of_base(name)]
     else:
-        sound = [of_sound(case) for case in HEALTHY if case.name == name]
-    return {
-        "cpu_seconds": time.process_time() - began,
-        "faults": faults,
-        "healthy": sound,
-        "coverage": coverage,
-    }
+        rows["healthy"] = [of_sound(sound) for sound in HEALTHY if sound.name == name]
+        rows["boundary"] = [of_sound(sound) for sound in BOUNDARY if sound.name == name]
+    return {"cpu_seconds": time.process_time() - began, **rows}
 
 
 def joined(jobs: Iterable[Row]) -> Row:
@@ -156,7 +152,7 @@ def joined(jobs: Iterable[Row]) -> Row:
     return {
         "versions": {"creditscope": __version__, "torch": torch.__version__, "python": platform.python_version()},
         "cpu_seconds": round(sum(answer["cpu_seconds"] for answer in answers)),
-        **{part: [row for answer in answers for row in answer[part]] for part in ("faults", "healthy", "coverage")},
+        **{part: [row for answer in answers for row in answer[part]] for part in PARTS},
     }
 
 
