@@ -12,7 +12,7 @@ UNKNOWN = "not recorded"
 OLD = "not in this record: written under schema version 1, without the facts of its method and network"
 UNDECLARED = "the rule is not registered and declares nothing about itself"
 RECIPE = "AdamW, {length}, batch {batch_size}, learning rate {learning_rate:g}, decay {weight_decay:g}"
-AUGMENTED = {True: ", augmentation as the dataset defines it", False: ", no augmentation"}
+AUGMENTED: dict[bool | None, str] = {True: ", augmentation as the dataset defines it", False: ", no augmentation"}
 
 
 def setting(run: RunRecord | None, report: Report | None) -> Iterator[tuple[str, str]]:
