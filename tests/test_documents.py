@@ -19,6 +19,7 @@ from creditscope.cli import run
 from creditscope.diagnostics import diagnostics
 from creditscope.networks.build import build
 from creditscope.records.report import Report
+from creditscope.records.run import RunRecord
 from creditscope.verdict import Measurement, Missing, Reason
 
 README = (schema_files.ROOT / "README.md").read_text(encoding="utf-8")
@@ -57,12 +58,22 @@ def test_schema_files_are_current(path):
     assert path.read_text(encoding="utf-8") == schema_files.files()[path], "run make docs"
 
 
-def shipped_schema():
-    return json.loads((files("creditscope.records") / "report.schema.json").read_text(encoding="utf-8"))
+def shipped_schema(name="report"):
+    return json.loads((files("creditscope.records") / f"{name}.schema.json").read_text(encoding="utf-8"))
 
 
-def test_the_schema_in_the_package_is_a_schema():
-    Draft202012Validator.check_schema(shipped_schema())
+@pytest.mark.parametrize("name", schema_files.DOCUMENTS)
+def test_the_schema_in_the_package_is_a_schema(name):
+    Draft202012Validator.check_schema(shipped_schema(name))
+
+
+def test_a_run_record_obeys_the_schema():
+    paths = sorted((schema_files.ROOT / "results" / "records").glob("*.json"))
+    validator = Draft202012Validator(shipped_schema("run"))
+    for path in (paths[0], paths[-1]):
+        written = json.loads(RunRecord.from_json(path).to_json())
+        validator.validate(written)
+        assert not validator.is_valid({**written, "test_images": "many"})
 
 
 @pytest.mark.parametrize("answers", [HEALTHY, ODD])

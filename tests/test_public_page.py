@@ -9,8 +9,10 @@ import sys
 import pytest
 
 import creditscope
+from creditscope import errors
 
-NAMES = [name for name in creditscope.__all__ if name != "__version__"]
+ERRORS = [name for name, value in vars(errors).items() if isinstance(value, type)]
+NAMES = [name for name in creditscope.__all__ if name not in ("__version__", *ERRORS)] + ["CreditscopeError"]
 NEEDS = {"CreditscopeCallback": "lightning"}
 
 
@@ -30,6 +32,13 @@ def test_the_example_of_a_public_name_runs(name: str) -> None:
 def test_the_names_of_a_newcomers_page_are_public() -> None:
     expected = {"audit", "depth_utility", "fit", "load", "Monitor", "Report", "Batch", "plain_twin", "explain"}
     assert expected <= set(creditscope.__all__)
+
+
+def test_every_error_is_public_and_caught_by_their_common_class() -> None:
+    assert len(ERRORS) > 1
+    for name in ERRORS:
+        assert name in creditscope.__all__
+        assert issubclass(getattr(creditscope, name), creditscope.CreditscopeError)
 
 
 def test_explaining_needs_no_torch() -> None:

@@ -23,7 +23,9 @@ def files() -> dict[Path, str]:
     for paper in installed_papers().values():
         store = Store(ROOT / "nowhere", [ROOT / "results"])  # the committed records alone
         archive = RunArchive(paper, store, paper.budgets[0])
-        written[ROOT / "docs" / PAGES.get(paper.name, f"{paper.name}.md")] = document(archive)
+        written[ROOT / "docs" / PAGES.get(paper.name, f"{paper.name}.md")] = document(
+            archive, records="../results/records", tables_folder="../results/tables"
+        )
         for table in comparison_tables(archive):
             written |= {TABLES / name: text for name, text in table_files(table).items()}
     return written

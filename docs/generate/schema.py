@@ -1,4 +1,4 @@
-"""Writes the JSON schema of a report into the package and the docs, and a page that lists its fields."""
+"""Writes the JSON schemas of reports and run records into the package and the docs, and a page for reports."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from creditscope.files import write_text
+from creditscope.records.record import Document
 from creditscope.records.report import Report
+from creditscope.records.run import RunRecord
 
 ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS: dict[str, type[Document]] = {"report": Report, "run": RunRecord}
 START = """# The report file
 
 `report.to_json(path)` and `creditscope audit ... --out FILE.json` write it; `Report.from_json(path)` reads it.
@@ -21,13 +24,14 @@ of `schema_version` 1 is read as version 2; any other version is refused. This p
 
 def files() -> dict[Path, str]:
     """Every generated file with its text."""
-    schema = Report.json_schema()
-    text = json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
-    return {
-        ROOT / "src/creditscope/records/report.schema.json": text,
-        ROOT / "docs/report-schema.json": text,
-        ROOT / "docs/report-schema.md": page(schema),
-    }
+    written = {ROOT / "docs/report-schema.md": page(Report.json_schema())}
+    for name, document in DOCUMENTS.items():
+        text = json.dumps(document.json_schema(), indent=1, ensure_ascii=False) + "\n"
+        written |= {
+            ROOT / f"src/creditscope/records/{name}.schema.json": text,
+            ROOT / f"docs/{name}-schema.json": text,
+        }
+    return written
 
 
 def page(schema: dict[str, Any]) -> str:

@@ -19,6 +19,13 @@ _PUBLIC = {
     "Report": "records.report",
     "Batch": "batch",
     "CreditscopeError": "errors",
+    "BadFile": "errors",
+    "DataUnavailable": "errors",
+    "InvalidInput": "errors",
+    "ModelMismatch": "errors",
+    "NotDeterministic": "errors",
+    "NotTheGradient": "errors",
+    "UnknownName": "errors",
 }
 _PUBLISHED = {  # the names of the published protocol, so that code written against it runs after changing one import
     "FAProtocol": "compat",
@@ -42,7 +49,14 @@ if TYPE_CHECKING:
     from creditscope.compat import cross_batch_direction_stability as cross_batch_direction_stability
     from creditscope.compat import diagnose as diagnose
     from creditscope.compat import residual_norms as residual_norms
+    from creditscope.errors import BadFile as BadFile
     from creditscope.errors import CreditscopeError as CreditscopeError
+    from creditscope.errors import DataUnavailable as DataUnavailable
+    from creditscope.errors import InvalidInput as InvalidInput
+    from creditscope.errors import ModelMismatch as ModelMismatch
+    from creditscope.errors import NotDeterministic as NotDeterministic
+    from creditscope.errors import NotTheGradient as NotTheGradient
+    from creditscope.errors import UnknownName as UnknownName
     from creditscope.glossary.explanation import explain as explain
     from creditscope.monitoring.lightning import CreditscopeCallback as CreditscopeCallback
     from creditscope.monitoring.monitor import Monitor as Monitor

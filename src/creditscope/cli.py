@@ -15,7 +15,7 @@ import typer
 from typer.main import get_command
 
 from creditscope import __version__
-from creditscope.commands import Command, Plugins, commands, say
+from creditscope.commands import Command, Plugins, commands, groups, say
 from creditscope.errors import CreditscopeError
 
 BAD_INPUT, CRASH, INTERRUPTED = 2, 70, 130
@@ -55,13 +55,13 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_start)
-    groups = {"": app}
+    programs = {"": app}
     for name, function in commands.items():
         group, _, action = name.rpartition(" ")
-        if group not in groups:
-            groups[group] = typer.Typer(no_args_is_help=True, help=sys.modules[function.__module__].__doc__)
-            app.add_typer(groups[group], name=group)
-        groups[group].command(action, no_args_is_help=False)(_interruptible(function))
+        if group not in programs:
+            programs[group] = typer.Typer(no_args_is_help=True, help=groups[group])
+            app.add_typer(programs[group], name=group)
+        programs[group].command(action, no_args_is_help=False)(_interruptible(function))
     return app
 
 

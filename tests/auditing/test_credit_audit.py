@@ -218,7 +218,7 @@ def test_the_page_shows_the_numbers_per_layer(by_dfa):
     page = str(by_dfa)
     for heading in ("Γ", "Γ clamped", "z of Γ", "ρ", "nudge"):
         assert f"  {heading}" in page
-    assert "gamma random" not in page
+    assert "Γ of random vectors" not in page
 
 
 def test_the_report_survives_the_round_trip(by_dfa, tmp_path):

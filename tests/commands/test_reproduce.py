@@ -285,7 +285,7 @@ def test_when_everything_is_run_a_table_that_cannot_be_compared_is_named_and_the
     path.write_text("mine")
     done = creditscope("reproduce", *options)
     assert (done.code, path.read_text()) == (1, "mine")
-    assert "The table of far was not written: results/tables/far.json is not a comparison table" in done.err
+    assert "far was skipped: results/tables/far.json is not a creditscope comparison table" in done.err
     assert all(Path(name).exists() for name in WRITTEN)
 
 
@@ -295,4 +295,15 @@ def test_a_file_that_is_no_table_is_not_written_over(tiny, creditscope):
     path.write_text("mine")
     done = creditscope("reproduce", "tiny")
     assert (done.code, path.read_text()) == (2, "mine")
-    assert "is not a comparison table" in done.err
+    assert "is not a creditscope comparison table" in done.err
+
+
+def test_a_table_of_schema_version_1_is_noticed_before_anything_is_run(tiny, creditscope):
+    path = Path(WRITTEN[1])
+    path.parent.mkdir(parents=True)
+    path.write_text('{"schema_version": 1}')
+    done = creditscope("reproduce", "tiny")
+    assert done.code == 2
+    assert f"{path} has schema version 1, this creditscope reads 2." in done.err
+    assert "remove it and reproduce the experiment again" in done.err
+    assert not Path("runs").exists()

@@ -253,7 +253,7 @@ def test_an_audit_with_other_choices_leaves_the_saved_report_alone_and_says_so(
     before = (copied / "record.json").read_bytes()
     capsys.readouterr()
     run(["audit", str(copied), *words])
-    expected = f"The report was not saved with the run: this is not the standard audit of a run ({choice})."
+    expected = f"The report was not saved with the run: the standard audit has another {choice}, so its numbers differ."
     assert capsys.readouterr().err.strip() == expected
     assert (copied / "record.json").read_bytes() == before
 

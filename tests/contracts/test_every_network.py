@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from creditscope.networks import networks
-from creditscope.networks.build import build, options_of
+from creditscope.networks.build import build, network_options
 from creditscope.networks.staged import StagedNetwork
 
 SHAPE, CLASSES = (3, 16, 16), 5
@@ -190,7 +190,7 @@ def test_the_entry_knows_its_own_name_and_revision(name: str) -> None:
 
 
 def test_options_have_plain_defaults_that_a_record_can_hold(name: str) -> None:
-    assert all(isinstance(default, bool | int | float) for default in options_of(name).values())
+    assert all(isinstance(default, bool | int | float) for default in network_options(name).values())
 
 
 def layer_norm_networks() -> Iterator[str]:

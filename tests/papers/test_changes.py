@@ -35,7 +35,7 @@ def test_the_same_numbers_are_the_same_to_the_last_bit():
     found = changes(*tables(VALUES, VALUES))
     assert found == Changes(3, 0, ())
     assert changes_text(found) == "All 3 numbers are identical to the previous table, to the last bit."
-    assert moved(VALUES, (math.nextafter(0.3, 1), *VALUES[1:])).key == KEYS[0]
+    assert moved(VALUES, (math.nextafter(0.3, 1), *VALUES[1:])).keys == KEYS[:1]
 
 
 def test_a_number_that_is_none_is_the_same_as_itself():
@@ -98,8 +98,8 @@ def test_what_the_table_before_does_not_have_is_counted_as_new_and_never_as_the_
 def test_a_number_or_a_word_made_of_several_runs_is_compared_as_a_whole():
     before, now = (table(row(values=(number,), keys=KEYS)) for number in (3.0, 2.0))
     (change,) = changes(before, now).moved
-    assert (change.was, change.now, change.inside) == ("3.0", "2.0", None)
-    assert "over 3 runs: 3.0 before, 2.0 now" in in_words(change)
+    assert (change.was, change.now, change.inside) == ((3.0,), (2.0,), None)
+    assert "over 3 runs: 3 before, 2 now" in in_words(change)
     before, now = (table(row(texts=(word,), keys=KEYS)) for word in ("dfa", "nobody"))
     assert changes(before, now).moved
     other = table(row(texts=("dfa",), keys=KEYS[:2]))
@@ -110,7 +110,7 @@ def test_flags_are_compared_seed_by_seed():
     """A frozen control that learnt otherwise moves a flag, though no run of the method did."""
     before, now = (table(row(texts=("(a) (d)", flags), keys=KEYS[:2])) for flags in ("(d)", "none"))
     (change,) = changes(before, now).moved
-    assert (change.key, change.was, change.now) == (KEYS[1], "(d)", "none")
+    assert (change.keys, change.was, change.now) == (KEYS[1:2], ("(d)",), ("none",))
 
 
 def test_a_table_survives_its_file_and_anything_else_is_refused(tmp_path):
@@ -119,9 +119,13 @@ def test_a_table_survives_its_file_and_anything_else_is_refused(tmp_path):
     assert read_table(path, "made") is None
     path.write_text(made.to_json(), encoding="utf-8")
     assert read_table(path, "made").to_json() == made.to_json()
-    for text in ("{}", "no JSON", made.to_json().replace('"schema_version": 2', '"schema_version": 1')):
+    for text in ("no JSON", '{"schema_version": 2}'):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(BadFile, match="is not a comparison table"):
+        with pytest.raises(BadFile, match="is not a creditscope comparison table"):
+            read_table(path, "made")
+    for text in ("{}", made.to_json().replace('"schema_version": 2', '"schema_version": 1')):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(BadFile, match="has schema version (None|1), this creditscope reads 2"):
             read_table(path, "made")
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(BadFile, match="cannot be read"):

@@ -43,16 +43,19 @@ def trained(method: str, **options: object) -> AuditView:
 
 def test_the_form_of_a_real_run_states_method_feedback_network_and_results():
     found = lines(tiny_view())
-    assert found["Method"] == "dfa (normalisation = sample, index = output)"
+    assert found["Method"] == "dfa(index=output, normalisation=sample)"
     assert found["Credit"].startswith("a_l = e B_l")
     assert found["Feedback"].startswith("B_l (classes × ")
     assert found["Feedback"].endswith("drawn once; seed 1")
     assert found["Source of the method"].startswith("Nøkland (2016)")
-    assert found["Architecture"].startswith("resmlp (d = 16, depth = 2")
+    assert found["Architecture"].startswith("resmlp(d=16, depth=2")
     assert found["Terminal LayerNorm"] == "yes"
     assert found["Dataset"].startswith("mnist1d")
     assert found["Seeds"] == "1"
-    assert found["Recipe"] == "AdamW, 2 epochs, batch 128, learning rate 0.001, decay 0.01"
+    assert (
+        found["Recipe"]
+        == "AdamW, 2 epochs, batch 128, learning rate 0.001, decay 0.01, augmentation as the dataset defines it"
+    )
     assert found["Measured on"] == "1,000 images in 8 batches, float32 on cpu"
     assert found["Γ per layer"].count(" ") > 3
     assert found["D1 scale stability"].startswith("1.03, fires > 50: pass; per block 0.989 1.03")
@@ -63,7 +66,7 @@ def test_credit_bridge_states_no_random_feedback_and_all_its_options():
     found = lines(trained("credit_bridge"))
     assert found["Feedback"] == "none that is drawn at random"
     assert found["Credit"].startswith("a_l = ∇_h V(h_l, l/L, e)")
-    assert "normalisation = sample" in found["Method"]
+    assert "normalisation=sample" in found["Method"]
 
 
 def test_feedback_alignment_states_its_formula_and_its_law_apart():
@@ -78,7 +81,7 @@ def test_every_option_of_a_bridge_is_in_the_form(method):
     from creditscope.options import options_of
 
     for option in options_of("method", methods[method]):
-        assert f"{option} = " in lines(trained(method))["Method"]
+        assert f"{option}=" in lines(trained(method))["Method"]
 
 
 def test_a_method_of_a_plugin_has_a_full_form(tmp_path, monkeypatch):
@@ -89,18 +92,18 @@ def test_a_method_of_a_plugin_has_a_full_form(tmp_path, monkeypatch):
     Path("loud_plugin.py").write_text(PLUGIN)
     load_plugin("loud_plugin")
     found = lines(trained("loud_dfa", plugins=("loud_plugin",)))
-    assert found["Method"] == "loud_dfa (normalisation = sample, index = output, volume = 2.0)"
+    assert found["Method"] == "loud_dfa(index=output, normalisation=sample, volume=2)"
     assert found["Credit"] == "a_l = 2 e B_l. DFA, twice as loud."
     assert found["Feedback"] == "B_l ~ N(0, 4); seed 7"
     assert found["Source of the method"] == "Us (2026)"
 
 
-def test_a_record_of_version_0_1_says_plainly_what_it_does_not_hold():
+def test_a_record_of_schema_version_1_says_plainly_what_it_does_not_hold():
     (old,) = from_runs([run("dfa", 7)])
     found = lines(old)
     assert found["Method"] == "dfa; options left at their defaults are not in this record"
     assert found["Credit"] == found["Feedback"] == found["Terminal LayerNorm"] == OLD
-    assert found["Architecture"].startswith("resmlp (depth = 2); options left at their defaults")
+    assert found["Architecture"].startswith("resmlp(depth=2); options left at their defaults")
     assert found["Seeds"] == "7"
 
 
@@ -109,6 +112,15 @@ def test_a_committed_record_has_a_form_that_invents_nothing(path):
     (view,) = gather(path)
     if view.run is not None and not view.run.resolved:
         assert lines(view)["Feedback"] == OLD
+
+
+def test_the_form_states_control_penalty_random_labels_and_augmentation():
+    found = lines(trained("bp", control="frozen", penalty=0.01, random_labels=True, augment=False))
+    assert found["Method"] == "bp + penalty 0.01, frozen"
+    assert found["Control"] == "frozen"
+    assert found["Dataset"].endswith(" with random labels")
+    assert found["Recipe"].endswith(", no augmentation")
+    assert lines(trained("bp"))["Control"] == "none"
 
 
 def test_a_rule_that_is_not_registered_is_called_so():

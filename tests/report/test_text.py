@@ -8,7 +8,10 @@ from dataclasses import replace
 
 import pytest
 from tests.report.made import EXPLODED, HEALTHY, finding, report, with_limit, without_gradient_check
+from tests.report.real import tiny_view
 
+from creditscope.report.html.tables import measure_table
+from creditscope.report.layers import HEADINGS
 from creditscope.report.text import page
 from creditscope.verdict import Measurement, Missing, Reason
 
@@ -225,6 +228,15 @@ def test_clamped_cosines_with_a_collapsed_reference_are_shown_as_invalid():
     assert "Γ clamped is invalid: the gradient lies below the clamp (D2). Exact Γ is valid." in text
     healthy = page(report(HEALTHY, {"gamma": Measurement(0.1, (0.42, 0.03, -0.01))}))
     assert "invalid" not in healthy
+
+
+def test_every_measure_of_an_audit_has_a_title_of_its_own():
+    audited = tiny_view().report
+    assert audited is not None
+    assert {*audited.measures, "gamma_clamped_mean", "bridge_residual"} <= set(HEADINGS)
+    text = page(report(EXPLODED, {"gamma_clamped_mean": Measurement(0.1)}), width=100)
+    assert "Also measured\n  Γ as usually reported 0.100" in text
+    assert "Γ as usually reported" in {row[0].text for row in measure_table(audited).rows}
 
 
 def test_new_diagnostics_and_measures_appear_by_themselves():

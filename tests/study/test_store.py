@@ -10,6 +10,7 @@ import pytest
 from tests.study.made import record
 
 from creditscope.errors import BadFile, UnknownName
+from creditscope.records.run import RunRecord
 from creditscope.runs.spec import RunSpec
 from creditscope.study import store as module
 from creditscope.study.store import Failure, RunState, Store
@@ -69,7 +70,9 @@ def test_a_commit_that_fails_half_way_leaves_nothing(store, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module.RunRecord, "to_json", no_room)
-    with pytest.raises(BadFile, match="cannot be written: No space left on device.\nThe run was not kept. Make room"):
+    with pytest.raises(
+        BadFile, match="cannot be written: No space left on device.\nThe run was not saved. Check disk space"
+    ):
         committed(store)
     assert list(store.folder.iterdir()) == []
 
@@ -163,3 +166,7 @@ def test_a_store_that_cannot_be_made_is_refused(tmp_path):
         store.prepare()
     with pytest.raises(BadFile, match="The store cannot be written"):
         store.lock(KEY)
+
+
+def test_the_report_is_the_last_field_of_a_record_since_a_store_reads_only_its_end():
+    assert list(RunRecord.model_fields)[-1] == "report"

@@ -132,6 +132,17 @@ def test_without_a_control_in_the_plan_the_saved_margin_and_its_control_stay(tmp
     assert row.verdict.text == "FAIL(D3)"
 
 
+def test_a_control_that_gives_an_option_at_its_default_is_still_the_control(tmp_path):
+    spec, store = RunSpec(method="dfa", epochs=1), Store(tmp_path)
+    frozen = RunSpec(method="dfa", epochs=1, control="frozen", network_options={"d": 256})
+    assert frozen.key == spec.control_spec("frozen").key
+    for own, accuracy in ((spec, 0.7), (frozen, 0.5)):
+        made = record(own, accuracy, report=report(HEALTHY), resolved=own.settings(defaults=True))
+        store.commit(own.key, b"", made)
+    row = rows({spec.key: spec, frozen.key: frozen}, store)["dfa"]
+    assert [(seed.control_key, seed.control_accuracy) for seed in row.seeds] == [(frozen.key, 0.5)]
+
+
 def test_without_a_control_depth_stays_open_and_without_a_report_everything_does(tmp_path):
     runs, store = filled(tmp_path / "a", lambda spec: None if spec.control == "frozen" else deep(spec))
     assert rows(runs, store)["bp"].verdict.text == "INCONCLUSIVE(D3)"

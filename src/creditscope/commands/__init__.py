@@ -20,6 +20,7 @@ Command = Callable[..., int]
 C = TypeVar("C", bound=Command)
 
 commands: Registry[Command] = Registry("command", __name__)
+groups: dict[str, str] = {}
 
 
 def command(name: str) -> Callable[[C], C]:
@@ -30,6 +31,11 @@ def command(name: str) -> Callable[[C], C]:
         return function
 
     return enter
+
+
+def group(name: str, help_text: str) -> None:
+    """Declare a group of commands, "study" for "study run" and its kin, with its help text."""
+    groups[name] = help_text
 
 
 def say(text: str) -> None:

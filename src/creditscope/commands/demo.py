@@ -48,7 +48,7 @@ def demo(
     say("\n" + demonstration_page(runs, store, width()))
     dfa = next(key for key, spec in runs.items() if spec.method == "dfa" and not spec.penalty)
     say(f"\nThe whole audit of DFA: creditscope audit {out / dfa}")
-    from creditscope.commands.report import study_pages
+    from creditscope.study.display.pages import study_pages
     from creditscope.study.tables import audit_table
 
     title = f"Demonstration: {data}, {size}, seed {seed}"

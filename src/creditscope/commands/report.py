@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from creditscope.commands import Plugins, coloured, command, parsing, say, width
-from creditscope.protocols import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from creditscope.report.charts.margins import Decision
     from creditscope.report.formats import ReportFormat
     from creditscope.report.views import AuditView
-    from creditscope.study.plan import Plan
-    from creditscope.study.store import Store
-    from creditscope.study.tables import AuditRow
 
 Source = Annotated[
     Path, typer.Argument(metavar="FOLDER|FILE", help="The JSON of a report or run, the folder of a run, or a store.")
@@ -83,24 +78,3 @@ def print_views(views: Sequence[AuditView], name: str | None) -> None:
     from creditscope.report.formats import formats
 
     say(formats[name or "text"].on_screen(views, width(), colour=coloured()).rstrip("\n"))
-
-
-def study_pages(
-    runs: Plan,
-    store: Store,
-    rows: Sequence[AuditRow],
-    title: str,
-    folder: Path,
-    *,
-    protocol: str = DEFAULT,
-    decisions: Sequence[Decision] = (),
-) -> Path:
-    """The pages of a study: every finished run, judged beside its frozen control."""
-    from creditscope.report.html.study import write_study
-    from creditscope.report.study_views import judged_views
-
-    records = {key: store.record(key) for key in runs if store.record_path(key) is not None}
-    finished = [row for row in rows if row.seeds]
-    return write_study(
-        folder, judged_views(records, finished, protocol), title=title, rows=finished, decisions=decisions
-    )

@@ -108,6 +108,9 @@ def reproduce(
     for folder in (out, kept):
         check_folder(folder)
     for name in names:
+        if not _attempt(partial(_comparable, name, archive, out), f"{name} was skipped", go_on=several):
+            complete = False
+            continue
         if not tables_only:
             run = partial(_run, name, archive, workers, data_dir, retry=retry_failed)
             complete &= _attempt(run, f"{name} was not run", go_on=several)
@@ -142,6 +145,14 @@ def _archive(paper: Paper, folder: Path, results: Path | None, budget: str | Non
     if budget is not None and budget not in paper.budgets:
         raise UnknownName(f"{unknown('budget', budget, list(paper.budgets))}\nNothing was run.")
     return RunArchive(paper, open_store(folder, None if results is None else [results]), budget or paper.budgets[0])
+
+
+def _comparable(name: str, archive: RunArchive, out: Path) -> bool:
+    """Refuse, before anything is run, a table file that the new table could not be compared with."""
+    from creditscope.papers.changes import read_table
+
+    read_table(out / f"{archive.stem(name)}.json", archive.paper.name)
+    return True
 
 
 def _run(name: str, archive: RunArchive, workers: int | None, data_dir: Path | None, *, retry: bool) -> bool:
@@ -187,7 +198,7 @@ def _write(name: str, archive: RunArchive, out: Path, records: Path, html: Path 
 
 def _pages(name: str, archive: RunArchive, folder: Path) -> None:
     """The study's runs as pages, with the experiment's matrix of decisions if it has one."""
-    from creditscope.commands.report import study_pages
+    from creditscope.study.display.pages import study_pages
 
     experiment = archive.paper.experiment(name)
     decisions = experiment.decisions(archive) if experiment.decisions is not None else ()

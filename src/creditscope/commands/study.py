@@ -1,4 +1,4 @@
-"""Run and resume declared studies, follow their progress, read their results."""
+"""`creditscope study`: run and resume declared studies, follow their progress, read their results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from creditscope.commands import Plugins, command, say, width
+from creditscope.commands import Plugins, command, group, say, width
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.protocols import DEFAULT
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from creditscope.study.plan import Plan
     from creditscope.study.store import Store
 
+group("study", "Run and resume declared studies, follow their progress, read their results.")
 SOME_FAILED = 1
 WIDE = 160  # columns of a table that is not written to a terminal
 
@@ -66,7 +67,7 @@ def _title(study: Study, budget: str | None) -> str:
 @command("study run")
 def run(
     file: File,
-    store: Folder = Path("runs"),
+    folder: Folder = Path("runs"),
     results: Results = None,
     budget: Budget = None,
     only: Only = None,
@@ -90,23 +91,23 @@ def run(
     """
     from creditscope.study.store import open_store
 
-    kept = open_store(store, results)
-    _, runs = _planned(file, budget, plugin, kept, only, create=not dry_run)
+    store = open_store(folder, results)
+    _, runs = _planned(file, budget, plugin, store, only, create=not dry_run)
     if dry_run:
         from creditscope.study.display.status import dry_run_page
 
-        say(dry_run_page(runs, kept))
+        say(dry_run_page(runs, store))
         return 0
     from creditscope.study.driver import StudyOptions
     from creditscope.study.execution import closing, execute
 
     options = StudyOptions(retry_failed, audit_again, device, data_dir, snapshot_every)
-    summary = execute(runs, kept, _engine(workers, ray, cpus, gpus), options)
-    say(closing(summary, runs, kept))
+    summary = execute(runs, store, _engine(workers, ray, cpus, gpus), options)
+    say(closing(summary, runs, store))
     if summary.failed:
         return SOME_FAILED
     size = f" --budget {budget}" if budget else ""
-    say(f"To read the results: creditscope study report {file} --store {store}{size}")
+    say(f"To read the results: creditscope study report {file} --store {folder}{size}")
     return 0
 
 
@@ -123,7 +124,7 @@ def _engine(workers: int | None, ray: str | None, cpus: float, gpus: float) -> E
 @command("study status")
 def status(
     file: File,
-    store: Folder = Path("runs"),
+    folder: Folder = Path("runs"),
     results: Results = None,
     budget: Budget = None,
     only: Only = None,
@@ -135,35 +136,35 @@ def status(
     from creditscope.study.status import study_status
     from creditscope.study.store import open_store
 
-    kept = open_store(store, results)
-    study, planned = _planned(file, budget, plugin, kept, only)
-    say(status_page(_title(study, budget), planned, study_status(planned, kept), kept, each=runs))
+    store = open_store(folder, results)
+    study, planned = _planned(file, budget, plugin, store, only)
+    say(status_page(_title(study, budget), planned, study_status(planned, store), store, each=runs))
     return 0
 
 
 @command("study show")
 def show(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The key of a run, or its first digits.")],
-    store: Folder = Path("runs"),
+    folder: Folder = Path("runs"),
     results: Results = None,
     json: Annotated[bool, typer.Option("--json", help="Print the stored record.")] = False,
 ) -> int:
     """Show one run: its settings, its results and its audit, or why it failed."""
     from creditscope.study.store import open_store
 
-    kept = open_store(store, results)
-    matching = [known for known in kept.keys() if known.startswith(key)]  # noqa: SIM118  a store is not a mapping
+    store = open_store(folder, results)
+    matching = [known for known in store.keys() if known.startswith(key)]  # noqa: SIM118  a store is not a mapping
     if len(matching) != 1:
         some = f" {len(matching)} keys begin with it: {', '.join(matching[:5])}." if matching else ""
         raise UnknownName(
-            f"There is no run {key!r} in {store}.{some}\nGive a key from `creditscope study status --runs`."
+            f"There is no run {key!r} in {folder}.{some}\nGive a key from `creditscope study status --runs`."
         )
     from creditscope.study.display.status import run_page
 
-    if json and kept.record_path(matching[0]) is not None:
-        say(kept.record(matching[0]).to_json().rstrip("\n"))
+    if json and store.record_path(matching[0]) is not None:
+        say(store.record(matching[0]).to_json().rstrip("\n"))
     else:
-        say(run_page(matching[0], kept, width()))
+        say(run_page(matching[0], store, width()))
     return 0
 
 
@@ -176,7 +177,7 @@ def export(
     records: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the bare records into this folder.")
     ] = None,
-    store: Folder = Path("runs"),
+    folder: Folder = Path("runs"),
     results: Results = None,
     budget: Budget = None,
     only: Only = None,
@@ -190,20 +191,20 @@ def export(
 
     if csv is None and records is None:
         raise InvalidInput("Neither --csv nor --records was given.\nNothing would be written. Give one of them.")
-    kept = open_store(store, results)
-    _, runs = _planned(file, budget, plugin, kept, only)
+    store = open_store(folder, results)
+    _, runs = _planned(file, budget, plugin, store, only)
     if csv == "-":
-        say(tidy(runs, kept).rstrip("\n"))
+        say(tidy(runs, store).rstrip("\n"))
     elif csv is not None:
-        say(f"wrote {write_text(csv, tidy(runs, kept))}")
+        say(f"wrote {write_text(csv, tidy(runs, store))}")
     if records is not None:
-        say(f"wrote {counted(write_records(runs, kept, records), 'record')} to {records}")
+        say(f"wrote {counted(write_records(runs, store, records), 'record')} to {records}")
     return 0
 
 
 @command("study clean")
 def clean(
-    store: Folder = Path("runs"),
+    folder: Folder = Path("runs"),
     failed: Annotated[bool, typer.Option("--failed", help="Remove failures too.")] = False,
     snapshots: Annotated[
         bool, typer.Option("--snapshots", help="Remove the snapshots of unfinished runs too; these start again.")
@@ -214,10 +215,10 @@ def clean(
     from creditscope.records.labels import counted
     from creditscope.study.store import Store
 
-    kept = Store(store)
-    paths = list(kept.litter(failed=failed, snapshots=snapshots))
+    store = Store(folder)
+    paths = list(store.litter(failed=failed, snapshots=snapshots))
     if not dry_run:
-        kept.clean(paths)
+        store.clean(paths)
     heading = f"{'would remove' if dry_run else 'removed'} {counted(len(paths), 'file')}"
     say("\n".join([heading, *(f"  {path}" for path in paths)]))
     return 0
@@ -226,7 +227,7 @@ def clean(
 @command("study report")
 def report(
     file: File,
-    store: Folder = Path("runs"),
+    folder: Folder = Path("runs"),
     results: Results = None,
     budget: Budget = None,
     only: Only = None,
@@ -239,12 +240,12 @@ def report(
     from creditscope.study.store import open_store
     from creditscope.study.tables import audit_table
 
-    kept = open_store(store, results)
-    study, runs = _planned(file, budget, plugin, kept, only)
-    rows = audit_table(runs, kept, protocol=protocol)
+    store = open_store(folder, results)
+    study, runs = _planned(file, budget, plugin, store, only)
+    rows = audit_table(runs, store, protocol=protocol)
     say(table_page(_title(study, budget), rows, width() if sys.stdout.isatty() else WIDE))
     if html is not None:
-        from creditscope.commands.report import study_pages
+        from creditscope.study.display.pages import study_pages
 
-        say(f"wrote {study_pages(runs, kept, rows, _title(study, budget), html, protocol=protocol)}")
+        say(f"wrote {study_pages(runs, store, rows, _title(study, budget), html, protocol=protocol)}")
     return 0

@@ -43,7 +43,8 @@ class Explanation:
 def explain(word: str = "") -> str:
     """Explain a diagnostic, a word or symbol of a page, a method, network or dataset; without a word, list them all.
 
-    >>> print(explain("Γ").splitlines()[0])
+    >>> import creditscope
+    >>> print(creditscope.explain("Γ").splitlines()[0])
     Γ  (also: gamma, alignment)
     """
     return explanation(word).text() if word else listing()

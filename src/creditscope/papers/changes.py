@@ -7,28 +7,26 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from creditscope.errors import BadFile
-from creditscope.files import read_text
 from creditscope.papers.tables import ComparisonRow, ComparisonTable
 from creditscope.statistics.intervals import t_interval
 
-Number = float | str
+Numbers = tuple[float | str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A number of a run that changed; `inside` says whether the 95 % interval of the earlier seeds holds it.
+    """A number that changed; `inside` says whether the 95 % interval of the earlier seeds holds it.
 
-    key   of the run, or of all runs that give the number together; texts count as numbers
+    keys       of the run, or of all runs that give the numbers together
+    was, now   the number, or all numbers that the runs give together; texts count as numbers
     """
 
     row: str
     heading: str
-    key: str
-    was: Number
-    now: Number
+    keys: tuple[str, ...]
+    was: Numbers
+    now: Numbers
     inside: bool | None
 
 
@@ -45,13 +43,7 @@ def read_table(path: Path, paper: str) -> ComparisonTable | None:
     """A table of this paper that was written before; None if there is none."""
     if not path.exists():
         return None
-    text = read_text(path, "The table")
-    try:
-        table = ComparisonTable.model_validate_json(text)
-    except ValidationError as error:
-        raise BadFile(
-            f"{path} is not a comparison table: {error}\nIts numbers cannot be compared with the new ones. Remove it."
-        ) from error
+    table = ComparisonTable.from_json(path)
     if table.paper != paper:
         raise BadFile(
             f"{path} is a table of the paper {table.paper!r}, not of {paper!r}.\n"
@@ -67,30 +59,34 @@ def changes(before: ComparisonTable, now: ComparisonTable) -> Changes:
     for row in now.rows:
         old = known.get((row.row, row.quantity))
         earlier = {} if old is None else numbers(old)
-        for key, value in numbers(row).items():
-            if old is None or key not in earlier:
+        for keys, entries in numbers(row).items():
+            if old is None or keys not in earlier:
                 new += 1
-            elif json.dumps(earlier[key]) == json.dumps(value):
+            elif json.dumps(earlier[keys]) == json.dumps(entries):
                 same += 1
             else:
-                moved.append(Change(row.row, row.heading, key, earlier[key], value, _inside(value, old)))
+                moved.append(Change(row.row, row.heading, keys, earlier[keys], entries, _inside(entries, old)))
     return Changes(same, new, tuple(moved))
 
 
-def numbers(row: ComparisonRow) -> dict[str, Number]:
-    """The numbers or texts of a row by the key of their run; by all keys where the runs give one together."""
-    for entries in (row.values, row.texts):
+def numbers(row: ComparisonRow) -> dict[tuple[str, ...], Numbers]:
+    """The number or text of each run by its key; by all keys where the runs give them together."""
+    columns: tuple[Numbers, ...] = (row.values, row.texts)
+    for entries in columns:
         if len(entries) == len(row.keys):
-            return dict(zip(row.keys, entries, strict=True))
-    together = ", ".join((*map(repr, row.values), *row.texts))
-    return {" ".join((*row.keys, *row.controls)): together} if together else {}
+            return {(key,): (entry,) for key, entry in zip(row.keys, entries, strict=True)}
+    together: Numbers = (*row.values, *row.texts)
+    return {(*row.keys, *row.controls): together} if together else {}
 
 
-def _inside(value: Number, old: ComparisonRow) -> bool | None:
-    """Whether the 95 % t-interval of the earlier seeds holds a value, scales as logarithms; None without one."""
-    if isinstance(value, str) or len(old.values) < 2 or not all(map(math.isfinite, (value, *old.values))):
+def _inside(entries: Numbers, old: ComparisonRow) -> bool | None:
+    """Whether the 95 % t-interval of the earlier seeds holds a number, scales as logarithms; None without one."""
+    value = entries[0]
+    if isinstance(value, str) or len(old.values) < 2 or len(old.values) != len(old.keys):
         return None
     points = [value, *old.values]
+    if not all(map(math.isfinite, points)):
+        return None
     if old.kind == "scale":
         if min(points) <= 0:
             return None
@@ -109,23 +105,25 @@ def changes_text(made: Changes) -> str:
         return f"All {count:,} numbers are identical to the previous table, to the last bit.{new}"
     words = {True: "inside the seeds' 95 % interval", False: "OUTSIDE the seeds' 95 % interval"}
     lines = [
-        f"  {change.row}, {change.heading}, {_run(change.key)}: {_digits(change.was)} before, {_size(change)}"
+        f"  {change.row}, {change.heading}, {_runs(change.keys)}: {_digits(change.was)} before, {_size(change)}"
         f" ({'no interval over seeds' if change.inside is None else words[change.inside]})"
         for change in made.moved
     ]
     return "\n".join((f"{len(made.moved)} of {count:,} numbers differ from the previous table.{new}", *lines))
 
 
-def _run(key: str) -> str:
-    return f"run {key}" if " " not in key else f"over {len(key.split())} runs"
+def _runs(keys: tuple[str, ...]) -> str:
+    return f"run {keys[0]}" if len(keys) == 1 else f"over {len(keys)} runs"
 
 
-def _digits(number: Number) -> str:
-    return number if isinstance(number, str) else f"{number:.6g}"
+def _digits(entries: Numbers) -> str:
+    return ", ".join(entry if isinstance(entry, str) else f"{entry:.6g}" for entry in entries)
 
 
 def _size(change: Change) -> str:
-    """The new number; where six digits do not show the change, its relative size."""
-    if isinstance(change.was, str) or isinstance(change.now, str) or _digits(change.was) != _digits(change.now):
+    """The new numbers; where six digits do not show the change, its largest relative size."""
+    if _digits(change.was) != _digits(change.now):
         return f"{_digits(change.now)} now"
-    return f"relative change {abs(change.now / change.was - 1):.0e} now"
+    pairs = zip(change.was, change.now, strict=True)
+    sizes = [abs(now / was - 1) for was, now in pairs if isinstance(was, float) and isinstance(now, float) and was]
+    return f"relative change {max(sizes):.0e} now"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.claims import Answer, Claim, ClaimStatus
@@ -15,7 +16,6 @@ from creditscope.report.markdown import escaped
 from creditscope.report.markdown import table as markdown_table
 from creditscope.study.tables import AuditRow
 
-RECORDS, TABLES = "../results/records", "../results/tables"
 BESIDE: tuple[tuple[str, Kind], ...] = (("accuracy", "share"), ("flags", "flags"))
 OPENING = """# {title}, reproduced
 
@@ -33,52 +33,71 @@ published range the nearest point counts, and a figure without a spread is known
 shorter than the published ones where the table says so, and a difference may be due to that alone."""
 
 
-def document(archive: RunArchive) -> str:
-    """The whole page."""
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders of records and tables, as paths from the page."""
+
+    records: str
+    tables: str
+
+    def runs(self, keys: Iterable[str]) -> str:
+        """Links to the records of runs."""
+        return links(keys, self.records)
+
+    def table(self, stem: str) -> str:
+        """A link to a table."""
+        return f"[{escaped(stem)}]({self.tables}/{stem}.md)"
+
+
+def document(
+    archive: RunArchive, *, records: str = "../results/records", tables_folder: str = "../results/tables"
+) -> str:
+    """The whole page; both folders are paths from the page."""
+    places = Places(records, tables_folder)
     paper, tables = archive.paper, list(comparison_tables(archive))
     parts = [
         OPENING.format(title=paper.title, name=paper.name, citation=paper.citation),
         paper.introduction,
         "## What the paper claims",
-        _claims([(claim, claim.ask(archive)) for claim in paper.claims]),
-        "## What we found besides",
-        *_findings([(claim, claim.ask(archive)) for claim in paper.findings]),
-        *(_verdict_section(archive, paper.verdicts, tables) if paper.verdicts is not None else ()),
+        _claims([(claim, claim.ask(archive)) for claim in paper.claims], places),
+        "## Further findings",
+        *_findings([(claim, claim.ask(archive)) for claim in paper.findings], places),
+        *(_verdict_section(archive, paper.verdicts, tables, places) if paper.verdicts is not None else ()),
         "## The experiments",
         RULES,
-        _overview(tables),
+        _overview(tables, places),
         "## What differs, and the likeliest reason",
-        _differences(paper, tables),
+        _differences(paper, tables, places),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _claims(answered: Sequence[tuple[Claim, Answer]]) -> str:
+def _claims(answered: Sequence[tuple[Claim, Answer]], places: Places) -> str:
     rows = [
         (
             escaped(claim.statement),
             f"**{answer.status}**",
             escaped(answer.because),
-            f"[{claim.experiment}]({TABLES}/{claim.experiment}.md)",
-            links(answer.keys, RECORDS),
+            places.table(claim.experiment),
+            places.runs(answer.keys),
         )
         for claim, answer in answered
     ]
     return markdown_table(("claim", "our records say", "because", "experiment", "runs"), rows)
 
 
-def _findings(answered: Sequence[tuple[Claim, Answer]]) -> list[str]:
+def _findings(answered: Sequence[tuple[Claim, Answer]], places: Places) -> list[str]:
     """The findings that hold, then the ones that the records do not confirm."""
     holding = [pair for pair in answered if pair[1].status is ClaimStatus.HOLDS]
     rest = [pair for pair in answered if pair[1].status is not ClaimStatus.HOLDS]
-    parts = [_claims(holding)] if holding else ["None of our expectations is confirmed yet."]
+    parts = [_claims(holding, places)] if holding else ["None of our expectations is confirmed yet."]
     if rest:
-        parts += ["Expected, but not confirmed by the records so far:", _claims(rest)]
+        parts += ["Expected, but not confirmed by the records so far:", _claims(rest, places)]
     return parts
 
 
 def _verdict_section(
-    archive: RunArchive, section: VerdictSection, tables: Sequence[ComparisonTable]
+    archive: RunArchive, section: VerdictSection, tables: Sequence[ComparisonTable], places: Places
 ) -> tuple[str, str, str, str]:
     """The verdicts of one experiment, those of the published length, and remarks."""
     paper, longer = archive.paper, archive.as_published.audit_rows(section.experiment)
@@ -87,16 +106,16 @@ def _verdict_section(
     remarks = (*_other_flags(paper, section, tables), *section.remarks(archive))
     return (
         f"## {section.heading}",
-        _verdicts(paper, section, archive.audit_rows(section.experiment)),
-        lead + _verdicts(paper, section, run) if run else "",
+        _verdicts(paper, section, archive.audit_rows(section.experiment), places),
+        lead + _verdicts(paper, section, run, places) if run else "",
         "\n".join(f"- {remark}" for remark in remarks),
     )
 
 
-def _verdicts(paper: Paper, section: VerdictSection, rows: Sequence[AuditRow]) -> str:
+def _verdicts(paper: Paper, section: VerdictSection, rows: Sequence[AuditRow], places: Places) -> str:
     """Accuracy, frozen control and verdict of every method, over the seeds that were run."""
     body = [
-        _verdict_row(paper, section, row)
+        (*_verdict_row(paper, section, row), places.runs(_keys(row)))
         for row in rows
         if row.spec.control == "none" and row.accuracy is not None and row.verdict is not None
     ]
@@ -118,8 +137,11 @@ def _verdict_row(paper: Paper, section: VerdictSection, row: AuditRow) -> tuple[
         "; ".join(f"{seed.seed}: {escaped(str(seed.verdict))}" for seed in row.seeds),
         f"**{escaped(str(row.verdict))}**" + (" (one seed)" if len(pairs or row.seeds) == 1 else ""),
         *(escaped(published(figure, kind)) for figure, kind in beside),
-        links([key for seed in row.seeds for key in (seed.key, seed.control_key) if key], RECORDS),
     )
+
+
+def _keys(row: AuditRow) -> list[str]:
+    return [key for seed in row.seeds for key in (seed.key, seed.control_key) if key]
 
 
 def _other_flags(paper: Paper, section: VerdictSection, tables: Sequence[ComparisonTable]) -> list[str]:
@@ -134,26 +156,26 @@ def _other_flags(paper: Paper, section: VerdictSection, tables: Sequence[Compari
     ]
 
 
-def _overview(tables: Sequence[ComparisonTable]) -> str:
+def _overview(tables: Sequence[ComparisonTable], places: Places) -> str:
     rows = []
     for table in tables:
         counts = [str(sum(row.agreement is one for row in table.rows)) for one in Agreement]
         texts = (escaped(text) for text in (table.title, table.ours, table.theirs or "-"))
-        rows.append((str(table.number), _link(table), *texts, *counts))
+        rows.append((str(table.number), places.table(table.stem), *texts, *counts))
     heads = ("", "experiment", "question", "ours", "published", *(str(one) for one in Agreement))
     return markdown_table(heads, rows)
 
 
-def _differences(paper: Paper, tables: Sequence[ComparisonTable]) -> str:
+def _differences(paper: Paper, tables: Sequence[ComparisonTable], places: Places) -> str:
     """Every row that differs, except in tables that borrow the figures of other experiments."""
     own = [table for table in tables if table.experiment in paper.published.figures]
     rows = [
         (
-            _link(table),
+            places.table(table.stem),
             *(escaped(cell) for cell in (row.row, row.heading, ours(row), published(row.published, row.kind))),
             escaped(difference(row)),
             escaped(likeliest_reason(paper, table, row)),
-            links((*row.keys, *row.controls), RECORDS),
+            places.runs((*row.keys, *row.controls)),
         )
         for table in own
         for row in table.rows
@@ -165,7 +187,3 @@ def _differences(paper: Paper, tables: Sequence[ComparisonTable]) -> str:
     borrowing = {t.experiment for t in tables if t not in own and any(row.published for row in t.rows)}
     note = f"Not listed: {', '.join(sorted(borrowing))}, whose published figures belong to the experiments below."
     return "\n\n".join((*([escaped(note)] if borrowing else []), markdown_table(heads, rows)))
-
-
-def _link(table: ComparisonTable) -> str:
-    return f"[{escaped(table.stem)}]({TABLES}/{table.stem}.md)"

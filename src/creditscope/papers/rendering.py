@@ -35,7 +35,8 @@ def table_text(table: ComparisonTable, width: int) -> str:
         grid.add_column(heading, overflow="fold", min_width=longest if heading == "row" else None)
     last = ""
     for row in table.rows:
-        name, last = "" if row.row == last else row.row + _missing(row), row.row
+        missing = f"\n({_missing(row)})" if _missing(row) else ""
+        name, last = "" if row.row == last else row.row + missing, row.row
         verdict = "DIFFERS" if row.agreement is Agreement.DIFFERS else str(row.agreement)
         grid.add_row(name, row.heading, ours(row), published(row.published, row.kind), difference(row), verdict)
     caption = fill(table_caption(table), width)
@@ -49,7 +50,7 @@ def table_markdown(table: ComparisonTable, records: str = RECORDS) -> str:
             *(escaped(cell) for cell in (row.row, row.heading, ours(row), published(row.published, row.kind))),
             escaped(difference(row)),
             f"**{row.agreement}**" if row.agreement is Agreement.DIFFERS else str(row.agreement),
-            escaped("; ".join(part for part in (row.note, _missing(row).strip("\n()")) if part)),
+            escaped("; ".join(part for part in (row.note, _missing(row)) if part)),
             links((*row.keys, *row.controls), records),
         )
         for row in table.rows
@@ -78,7 +79,7 @@ def agreement_counts(rows: Iterable[ComparisonRow]) -> str:
 
 def _missing(row: ComparisonRow) -> str:
     """The seeds that were not run yet."""
-    return f"\n(seeds not run: {', '.join(map(str, row.missing))})" if row.missing and row.keys else ""
+    return f"seeds not run: {', '.join(map(str, row.missing))}" if row.missing and row.keys else ""
 
 
 def ours(row: ComparisonRow) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar
 
 from creditscope.papers.archive import RunArchive, SelectedRuns
 from creditscope.papers.captions import describe_training
@@ -12,7 +12,7 @@ from creditscope.papers.comparison import Agreement, Comparison, Kind, compare, 
 from creditscope.papers.paper import RunGroup
 from creditscope.papers.published import PublishedFigure
 from creditscope.papers.quantities import Flags, Quantity
-from creditscope.records.record import Record
+from creditscope.records.record import Document, Record
 from creditscope.runs.spec import RunSpec
 from creditscope.study.tables import SeedRow
 from creditscope.verdict import Finding, Status
@@ -45,13 +45,15 @@ class ComparisonRow(Record):
     note: str = ""
 
 
-class ComparisonTable(Record):
+class ComparisonTable(Document):
     """The table of one experiment under one budget; `ours` and `theirs` say how long and on which seeds.
 
     stem   the name of its files
     """
 
-    schema_version: Literal[2] = 2
+    noun: ClassVar[str] = "comparison table"
+    remedy: ClassVar[str] = "remove it and reproduce the experiment"
+    readable: ClassVar[tuple[int, ...]] = (2,)
     paper: str
     experiment: str
     stem: str
@@ -61,10 +63,6 @@ class ComparisonTable(Record):
     ours: str
     theirs: str
     rows: tuple[ComparisonRow, ...]
-
-    def to_json(self) -> str:
-        """The table as JSON text."""
-        return self.model_dump_json(indent=1) + "\n"
 
 
 @dataclass(frozen=True, slots=True)

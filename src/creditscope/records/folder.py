@@ -36,7 +36,9 @@ def write_run(folder: Path, weights: bytes, record: RunRecord) -> None:
             _fill(part, weights, record)
             part.rename(folder)
     except OSError as error:
-        raise BadFile(f"{folder} cannot be written: {error.strerror}.\nThe run was not kept. Make room.") from error
+        raise BadFile(
+            f"{folder} cannot be written: {error.strerror}.\nThe run was not saved. Check disk space and permissions."
+        ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

@@ -34,11 +34,13 @@ class Record(BaseModel):
 class Document(Record):
     """A record that is written to a JSON file and read from one, older schema versions included.
 
-    noun, remedy   for the error messages: "report" and "Audit"
+    noun, remedy   for the error messages: "report" and "audit"
+    readable       schema versions that can be read
     """
 
     noun: ClassVar[str]
     remedy: ClassVar[str]
+    readable: ClassVar[tuple[int, ...]] = READABLE
     schema_version: Literal[2] = 2
 
     def to_json(self, path: Path | str | None = None) -> str:
@@ -59,10 +61,10 @@ class Document(Record):
         try:
             document = json.loads(text)
             version = document.get("schema_version") if isinstance(document, dict) else None
-            if version not in READABLE:
+            if version not in cls.readable:
                 raise BadFile(
                     f"{name} has schema version {version!r}, this creditscope reads "
-                    f"{' and '.join(map(str, READABLE))}.\n"
+                    f"{' and '.join(map(str, cls.readable))}.\n"
                     f"Fields may have changed their meaning. Use the creditscope that wrote it, or {cls.remedy} again."
                 )
             return cls.model_validate_json(text if version == READABLE[-1] else json.dumps(upgraded(document)))

@@ -10,7 +10,7 @@ from creditscope.records.report import Report
 from creditscope.registry import natural_key
 from creditscope.verdict import Limit, Measurement, Reason, Status, reference_collapsed
 
-# Headings of the known measures, in their order; other numbers per layer follow under their own names.
+# Titles of the known measures, in the order of their columns; other numbers follow under their own names.
 STREAM = "hidden_norm"
 HEADINGS = {
     "hidden_norm": "‖h‖",
@@ -24,6 +24,13 @@ HEADINGS = {
     "nudge_absolute": "nudge abs.",
     "rho_absolute_bp": "ρ abs. of BP",
     "weight_drift": "drift of W",
+    "gradient_norm": "‖g‖",
+    "gain": "gain ‖g_L‖/‖e‖",
+    "gamma_clamped_mean": "Γ as usually reported",
+    "gamma_null": "Γ of the null",
+    "gamma_null_std": "std of the null",
+    "gamma_random": "Γ of random vectors",
+    "bridge_residual": "bridge residual",
 }
 ELSEWHERE = ("gradient_norm", "gamma_null", "gamma_null_std", "gamma_random")  # shown by D2 and D6
 CLAMPED = ("gamma_clamped", "gamma_clamped_mean", "rho_absolute", "rho_absolute_bp", "nudge_absolute")
@@ -54,6 +61,11 @@ def columns(report: Report) -> list[Column]:
         past = tuple(bound is not None and cell is not None and bound.past(cell) for cell in cells)
         result.append(Column(key, heading, cells, past, gated(report, key)))
     return result
+
+
+def measure_title(key: str) -> str:
+    """The title of a measure; one that is not listed is called by its key."""
+    return HEADINGS.get(key, key.replace("_", " "))
 
 
 def collapsed(report: Report) -> bool:
@@ -94,4 +106,4 @@ def _layered(report: Report) -> Iterator[tuple[str, str, Measurement, Limit | No
     known = [key for key in HEADINGS if key in report.measures]
     for key in dict.fromkeys((*known, *report.measures)):
         if key != STREAM and key not in ELSEWHERE:
-            yield key, HEADINGS.get(key, key.replace("_", " ")), report.measures[key], None
+            yield key, measure_title(key), report.measures[key], None

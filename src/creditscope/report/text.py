@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from creditscope.provenance import Guard
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
-from creditscope.report.layers import WHY_GATED, Column, collapsed, columns, scale_bars
+from creditscope.report.layers import WHY_GATED, Column, collapsed, columns, measure_title, scale_bars
 from creditscope.report.layout import (
     NARROWEST,
     Flag,
@@ -153,7 +153,7 @@ def _also_measured(report: Report, width: int, paint: Paint) -> str:
         part
         for key, measure in report.measures.items()
         if not measure.per_layer and not (key == "gain" and "D2" in report.findings)
-        for part in indented(f"{key.replace('_', ' ')} {number(measure.value)}  {measure.note}".rstrip(), width)
+        for part in indented(f"{measure_title(key)} {number(measure.value)}  {measure.note}".rstrip(), width)
     ]
     return "\n".join([paint("Also measured", "bold"), *lines]) if lines else ""
 

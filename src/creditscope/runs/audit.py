@@ -137,7 +137,7 @@ def _special(limit: int | None, given: Mapping[str, Any]) -> list[str]:
 def _save(folder: Path, report: Report, special: Sequence[str]) -> str:
     """Save the report with its run; the reason if it was not saved."""
     if special:
-        return f"this is not the standard audit of a run ({', '.join(special)})"
+        return f"the standard audit has another {' and another '.join(special)}, so its numbers differ"
     try:
         save_report(folder, report)
     except BadFile as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any
 
 from pydantic import Field
 
@@ -78,17 +80,19 @@ def table_of(
         groups.setdefault(_content(spec.model_copy(update={"seed": 0})), {})[key] = spec
     first = [next(iter(group.values())) for group in groups.values()]
     names = labels([spec.settings() for spec in first], without=("seed",))
-    judging = _Judging(records, by_spec, protocol, limits or {})
+    by_resolved = {_json(record.resolved): key for key, record in records.items() if record.resolved}
+    judging = _Judging(records, by_spec, by_resolved, protocol, limits or {})
     rows = [judging.row(name, group) for name, group in zip(names, groups.values(), strict=True)]
     return [row.model_copy(update={"best_frozen": _above_best(row, rows)}) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
 class _Judging:
-    """The records, the keys by spec, the protocol and the limits that every row is judged with."""
+    """What every row is judged with: the records, keys by spec and by resolved options, the protocol, the limits."""
 
     records: dict[str, RunRecord]
     by_spec: dict[str, str]
+    by_resolved: dict[str, str]
     protocol: str
     limits: dict[str, float]
 
@@ -115,16 +119,16 @@ class _Judging:
     def seed(self, key: str, spec: RunSpec) -> SeedRow:
         """One run with its control; D3 is computed from the two accuracies, every other finding is the stored one.
 
-        Without a usable control in the plan D3 is the stored finding too, with the control that it was judged beside.
+        Without a finished control in the plan D3 is the stored finding too, with the control that it was judged beside.
         """
         record = self.records[key]
-        frozen = self.by_spec.get(_content(spec.control_spec("frozen")), "") if spec.control == "none" else ""
+        frozen = self.frozen_key(record, spec) if spec.control == "none" else ""
         usable = frozen in self.records and self.records[frozen].diverged is None
         control = self.records[frozen].accuracy if usable else None
         stored = record.report.findings if record.report is not None else {}
         saved = record.report.control_accuracy if record.report is not None else None
         findings = {code: self.rejudged(finding) for code, finding in stored.items()}
-        if usable or not saved:
+        if frozen in self.records or not saved:
             findings["D3"] = self.depth((record.accuracy,), None if control is None else (control,), record.test_images)
         else:
             control = fmean(saved)
@@ -137,6 +141,15 @@ class _Judging:
             findings=_in_order(findings),
             verdict=after_divergence(judge(protocol_named(self.protocol), findings), record.diverged),
         )
+
+    def frozen_key(self, record: RunRecord, spec: RunSpec) -> str:
+        """The key of a run's frozen control; an option that only one of the two gives at its default is no difference.
+
+        Keys need torch, so the control is found by its declaration, else by the resolved options in the records.
+        """
+        control = spec.control_spec("frozen")
+        resolved = {**record.resolved, "control": control.control, "penalty": control.penalty}
+        return self.by_spec.get(_content(control)) or self.by_resolved.get(_json(resolved), "")
 
     def judged(self, row: AuditRow, paired: Sequence[SeedRow], images: int) -> AuditRow:
         """The row judged over its seeds: D3 by its paired interval, all others by their findings on each seed."""
@@ -195,3 +208,7 @@ def _setting(row: AuditRow) -> str:
 
 def _content(spec: RunSpec) -> str:
     return spec.model_dump_json()
+
+
+def _json(resolved: Mapping[str, Any]) -> str:
+    return json.dumps(resolved, sort_keys=True)

@@ -120,7 +120,7 @@ def penalty_removes_the_explosion_only(archive: RunArchive) -> Answer:
 
 
 def _depth_does_not_pass(row: AuditRow) -> Case:
-    """D3 over all seeds; undecided is no pass."""
+    """D3 over all seeds; undecided does not count as a pass."""
     depth = row.findings["D3"]
     paired = [seed for seed in row.seeds if seed.control_key]
     known = len(paired) >= SEEDS and depth.status in (Status.PASS, Status.FIRES, Status.UNDECIDED)

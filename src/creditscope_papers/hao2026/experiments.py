@@ -201,7 +201,7 @@ EXPERIMENTS = (
     Experiment("decision_utility", "Which way of reporting rejects which method?", decision_utility, decisions),
     Experiment("threshold_sensitivity", "Do the verdicts depend on where the limits sit?", threshold_sensitivity),
     Experiment("random_init", "Is the audit silent on an untrained network?", [UNTRAINED]),
-    Experiment("triangulation", "Does alignment go with what it should stand for?", TRIANGULATION),
+    Experiment("triangulation", "Does alignment predict a fall in loss?", TRIANGULATION),
     Experiment("ladder", "Does accuracy rise with the number of blocks that learn?", ladder),
     Experiment("partial_audit", "What can logs alone say, and does the full audit agree?", partial_audit),
     Experiment(

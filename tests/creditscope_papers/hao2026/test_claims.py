@@ -178,7 +178,7 @@ def penalised(plain=EXPLODED, values=HEALTHY, accuracy=0.36, frozen: float | Non
     [
         (penalised(), "holds"),
         (penalised(accuracy=0.30), "holds"),
-        (penalised(accuracy=0.35, step=0.01), "holds"),  # undecided is no pass
+        (penalised(accuracy=0.35, step=0.01), "holds"),  # undecided does not count as a pass
         (penalised(accuracy=0.50), "fails"),  # D3 passes
         (penalised(values=EXPLODED), "fails"),
         (penalised(values={**HEALTHY, "D2": COLLAPSED}), "fails"),

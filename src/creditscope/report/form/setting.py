@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from creditscope.records.labels import counted
+from creditscope.records.labels import Settings, counted, flatten, label, named
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
 
 UNKNOWN = "not recorded"
-OLD = "not in this record: creditscope 0.1 wrote it, before records carried the facts of their method and network"
+OLD = "not in this record: written under schema version 1, without the facts of its method and network"
 UNDECLARED = "the rule is not registered and declares nothing about itself"
 RECIPE = "AdamW, {length}, batch {batch_size}, learning rate {learning_rate:g}, decay {weight_decay:g}"
+AUGMENTED: dict[bool | None, str] = {True: ", augmentation as the dataset defines it", False: ", no augmentation"}
 
 
 def setting(run: RunRecord | None, report: Report | None) -> Iterator[tuple[str, str]]:
@@ -20,7 +20,9 @@ def setting(run: RunRecord | None, report: Report | None) -> Iterator[tuple[str,
     if run is None:
         yield from _audited_alone(report)
         return
-    yield "Method", named(run, "method") + (f" + penalty {run.spec['penalty']:g}" if run.spec.get("penalty") else "")
+    settings = run.resolved or flatten(run.spec)
+    yield "Method", _complete(label(settings), run) if settings.get("method") else UNKNOWN
+    yield "Control", str(settings.get("control", UNKNOWN))
     if run.method is None:
         yield from ((head, OLD if is_old(run) else UNDECLARED) for head in ("Credit", "Feedback"))
     else:
@@ -29,13 +31,13 @@ def setting(run: RunRecord | None, report: Report | None) -> Iterator[tuple[str,
         yield "Feedback", f"{facts.feedback}; seed {_seed(run)}" if facts.feedback else "none that is drawn at random"
         if facts.paper:
             yield "Source of the method", facts.paper
-    yield "Architecture", named(run, "network")
+    yield "Architecture", _named(run, settings, "network")
     yield "Terminal LayerNorm", OLD if run.network is None else "yes" if run.network.terminal_layernorm else "no"
-    yield "Dataset", named(run, "data")
+    yield "Dataset", _named(run, settings, "data") + (" with random labels" if settings.get("random_labels") else "")
     yield "Seeds", _seeds(report) or _seed(run)
-    recipe = run.resolved or run.spec
-    if "epochs" in recipe:
-        yield "Recipe", RECIPE.format(length=counted(recipe["epochs"], "epoch"), **recipe)
+    if "epochs" in settings:
+        augmented = AUGMENTED.get(settings.get("augment"), "")
+        yield "Recipe", RECIPE.format(length=counted(settings["epochs"], "epoch"), **settings) + augmented
 
 
 def _audited_alone(report: Report | None) -> Iterator[tuple[str, str]]:
@@ -47,16 +49,12 @@ def _audited_alone(report: Report | None) -> Iterator[tuple[str, str]]:
     yield "Seeds", _seeds(report) or UNKNOWN
 
 
-def named(run: RunRecord, part: str) -> str:
-    """The run's "method", "network" or "data" with every option; an old record holds only the options given."""
-    given: Mapping[str, Any] = run.spec.get(f"{part}_options", {})
-    prefix = f"{part}."
-    options = {name.removeprefix(prefix): value for name, value in run.resolved.items() if name.startswith(prefix)}
-    name = run.resolved.get(part, run.spec.get(part))
-    if not name:
-        return UNKNOWN
-    listed = ", ".join(f"{option} = {value}" for option, value in (options or given).items())
-    text = f"{name} ({listed})" if listed else str(name)
+def _named(run: RunRecord, settings: Settings, part: str) -> str:
+    """The run's "network" or "data" with every option; an old record holds only the options given."""
+    return _complete(named(settings, part), run) if settings.get(part) else UNKNOWN
+
+
+def _complete(text: str, run: RunRecord) -> str:
     return f"{text}; options left at their defaults are not in this record" if is_old(run) else text
 
 

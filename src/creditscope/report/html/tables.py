@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
-from creditscope.report.layers import WHY_GATED, columns
+from creditscope.report.layers import WHY_GATED, columns, measure_title
 from creditscope.report.numbers import ABSENT, accuracy, distance, interval, limit, number, value
 from creditscope.report.reading import advisory
 from creditscope.report.views import AuditView
@@ -118,7 +118,7 @@ def layer_table(report: Report) -> PageTable | None:
 def measure_table(report: Report) -> PageTable:
     """Every measure without a limit, with its description."""
     rows = tuple(
-        (Cell(name.replace("_", " ")), Cell(number(measure.value), measure.value), Cell(measure.note))
+        (Cell(measure_title(name)), Cell(number(measure.value), measure.value), Cell(measure.note))
         for name, measure in report.measures.items()
     )
     heads = ("measure", "value", "description")
