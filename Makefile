@@ -107,7 +107,7 @@ types: install ## mypy --strict
 
 # --- use -------------------------------------------------------------------------------------------------------------
 
-demo: install ## one minute: a decent accuracy, walked back by the audit
+demo: install ## two minutes: a decent accuracy, walked back by the audit
 	$(BIN)/creditscope demo
 
 reproduce: install ## run or resume every experiment of the audited paper, laptop budget; hours the first time

@@ -1,4 +1,4 @@
-"""Show the audit at work on four methods, in about a minute."""
+"""Show the audit at work on four methods, in a few minutes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOME_FAILED = 70  # the runs are the demo's own, so a failure is a fault of cred
 @command("demo")
 def demo(
     data: Annotated[str, typer.Option(metavar="NAME", help="mnist1d is built in, cifar10 is fetched.")] = "mnist1d",
-    epochs: Annotated[int, typer.Option(min=1, help="60 take about 90 seconds on two cores.")] = 60,
+    epochs: Annotated[int, typer.Option(min=1, help="100 take about two minutes on two cores.")] = 100,
     seed: Annotated[int, typer.Option(min=0)] = 42,
     out: Out = Path("creditscope-demo"),
     workers: Workers = None,
