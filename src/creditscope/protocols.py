@@ -191,7 +191,7 @@ def _warnings(protocol: AuditProtocol, findings: Mapping[str, Finding]) -> Itera
     """What the reader is told beside the verdict."""
     for code, finding in findings.items():
         cause, sentence = protocol.warnings.get(code, ("", ""))
-        if finding.status is Status.FIRES and finding.warns:
+        if finding.warns and (finding.status is Status.FIRES or finding.cause):
             yield f"{code} {finding.title}: {finding.note or finding.means}"
         elif finding.status is Status.FIRES and sentence and cause in ("", finding.cause):
             yield f"{code} {finding.title}: {sentence}"

@@ -154,7 +154,7 @@ class Finding:
     remedy: str
     means: str = ""
     does_not_mean: str = ""
-    warns: bool = False  # fires as a warning beside the verdict
+    warns: bool = False  # a warning beside the verdict where it fires, or has a cause
     variant: str = ""
     reason: Reason | None = None
     column: str = ""

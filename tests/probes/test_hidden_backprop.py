@@ -81,14 +81,23 @@ def test_credit_that_differs_from_call_to_call_is_not_judged(net):
     assert probed(net, noise(net)).text == "the credit differs between two identical calls"
 
 
-def test_credit_of_another_network_is_not_judged(net):
-    assert "does not depend on the weights of this network" in probed(net, backprop(network(seed=9))).text
+@pytest.mark.parametrize("seed", [3, 9])
+def test_credit_of_another_network_or_of_a_copy_does_not_read_this_one(net, seed):
+    found = probed(net, backprop(network(seed=seed)))
+    assert not found.reads_network
+    assert found.ratios == (0.0,) * 3
+    assert probed(net, dfa(net)).reads_network
 
 
-def test_constant_credit_is_not_judged(net):
+def test_constant_credit_does_not_read_the_network(net):
     fixed = [torch.ones(64, 48)] * 4
-    found = probed(net, lambda batch: [a[: len(batch.labels)] for a in fixed])
-    assert "does not depend on the weights of this network" in found.text
+    assert not probed(net, lambda batch: [a[: len(batch.labels)] for a in fixed]).reads_network
+
+
+def test_a_copy_is_found_where_no_weight_leaves_a_direction_free():
+    net = network("small_cnn", (3, 8, 8))
+    shape = (3, 8, 8)
+    assert not probed(net, backprop(network("small_cnn", shape)), 8, shape).reads_network
 
 
 def test_a_stream_without_blocks_is_not_judged():

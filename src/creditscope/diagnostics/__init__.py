@@ -30,7 +30,7 @@ class Diagnostic:
     variant   names another form of the same question; empty for the plain form
     formula   the measured quantity: a sentence, then the equations
     column    heading of its numbers in a table per layer, default: the code; empty to leave them out
-    warns     whether it adds a warning to the verdict when it fires
+    warns     whether it adds a warning to the verdict when it fires or names a cause
     revision  raised when a fix changes its numbers
     """
 

@@ -102,18 +102,21 @@ def _measured(
 ) -> HiddenBackprop | Missing:
     weights = block_weights(blocks)
     one = _inputs(subject.stream, weights, first_images(batch, 1))
+    if not one:
+        return _not_judged("no block weight has inputs that leave a direction free")
     rows = {weight: sum(map(len, parts)) for weight, parts in one.items()}
     images, movable = fitting_images(rows, len(batch.labels))
-    if not movable:
-        return _not_judged("no block weight has inputs that leave a direction free")
-    few = first_images(batch, images)
-    inputs = _inputs(subject.stream, movable, few)
+    few = first_images(batch, images or 1)
     before, again = (subject.measure(few, {}) for _ in range(2))
     if not _largest(before.credit, again.credit) <= tolerance.repeat:
         return _not_judged("the credit differs between two identical calls")
-    visible = subject.measure(few, {weight: random_change(weight, generator) for weight in movable})
+    visible = subject.measure(few, {weight: random_change(weight, generator) for weight in one})
     if not _largest(before.credit, visible.credit) > tolerance.gradient:
-        return _not_judged("the credit does not depend on the weights of this network")
+        still: Layers = (0.0,) * (len(before.credit) - 1)
+        return HiddenBackprop(still, tolerance.precision, len(few.labels), reads_network=False)
+    if not movable:
+        return _not_judged("no block weight has inputs that leave a direction free")
+    inputs = _inputs(subject.stream, movable, few)
     unseen = subject.measure(few, {weight: unseen_change(weight, inputs[weight], generator) for weight in movable})
     return _compared(before, unseen, tolerance, images)
 
