@@ -208,12 +208,15 @@ def reference_collapsed(findings: Mapping[str, Finding]) -> bool:
     return reference is not None and reference.status is Status.FIRES and reference.cause == "collapsed"
 
 
+Outcome = Literal["pass", "fail", "inconclusive", "control"]
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement: which failure modes are shown, ruled out, open."""
+    """The judgement: which failure modes are shown, ruled out, open; a control run is not judged."""
 
     text: str
-    outcome: Literal["pass", "fail", "inconclusive"]
+    outcome: Outcome
     shown: tuple[str, ...]
     ruled_out: tuple[str, ...]
     open: tuple[str, ...]
@@ -225,5 +228,5 @@ class Verdict:
 
     @property
     def exit_code(self) -> int:
-        """0 pass, 1 fail, 3 inconclusive."""
-        return {"pass": 0, "fail": 1, "inconclusive": 3}[self.outcome]
+        """0 pass or control, 1 fail, 3 inconclusive."""
+        return {"pass": 0, "control": 0, "fail": 1, "inconclusive": 3}[self.outcome]

@@ -16,6 +16,7 @@ from tests.report.made_runs import audited, row, run
 
 from creditscope.errors import BadFile
 from creditscope.records.report import Report
+from creditscope.report.formats import formats
 from creditscope.report.html.audit import page
 from creditscope.report.html.page import as_json, code, library
 from creditscope.report.html.study import write_study
@@ -186,6 +187,33 @@ def test_labels_say_the_method_and_whatever_else_differs():
         "dfa + penalty 0.01, resmlp(d=512)",
         "dfa, frozen",
     ]
+
+
+def test_titles_show_whatever_differs_between_runs_that_are_read_together():
+    one, other = run("dfa", 1), run("dfa", 2)
+    slow, fast = (r.model_copy(update={"spec": r.spec | {"learning_rate": x}}) for r, x in ((one, 1e-3), (other, 0.1)))
+    views = from_runs([slow, fast])
+    for view, rate, seed in zip(views, ("0.001", "0.1"), (1, 2), strict=True):
+        assert view.title == view.report.subject.name
+        assert f"learning_rate {rate}" in view.title
+        assert f"seed {seed}" in view.title
+    for name in ("csv", "markdown", "text", "latex"):
+        text = formats[name].text(views).replace("\\", "")
+        assert all(" ".join(view.title.split()) in " ".join(text.split()) for view in views)
+    (alone,) = from_runs([slow])
+    assert alone.title == slow.report.subject.name
+
+
+@pytest.mark.parametrize("name", list(formats))
+def test_a_control_has_no_verdict_of_its_own_in_any_format(name):
+    frozen = run("dfa", 1).model_copy(update={"spec": run("dfa", 1).spec | {"control": "frozen"}})
+    (view,) = from_runs([frozen])
+    assert (view.verdict, view.report.verdict.exit_code) == ("control", 0)
+    assert view.report.findings["D3"].reason is Reason.NOT_APPLICABLE
+    assert view.report.findings["D3"].note == "this run is the frozen control"
+    text = formats[name].render(view)
+    assert "control" in text
+    assert not re.search(r"FAIL\(|INCONCLUSIVE\(|train one", text)
 
 
 def test_a_folder_of_a_run_a_store_and_a_file_are_all_read(tmp_path):

@@ -135,3 +135,23 @@ def test_a_study_without_controls_says_what_the_audit_beside_the_control_said(st
     frozen = f"{100 * runs_in(store)['frozen'].accuracy:.1f}"
     assert frozen in table
     assert f"{frozen} %" in page
+
+
+def test_a_control_is_called_a_control_wherever_it_is_shown(store, tmp_path, capsys):
+    key = runs_in(store)["frozen"].key
+    shown = {}
+    for name, command in {
+        "report": ["report", str(store / key)],
+        "study show": ["study", "show", key, "--store", str(store)],
+        "audit": ["audit", str(store / key)],
+    }.items():
+        assert run(command) == 0
+        shown[name] = capsys.readouterr().out
+    study = ["study", "report", str(store.parent / "study.toml"), "--store", str(store), "--html", str(tmp_path)]
+    assert run(study) == 0
+    capsys.readouterr()
+    assert ": control</title>" in (tmp_path / "runs" / f"{key}.html").read_text(encoding="utf-8")
+    for name, text in shown.items():
+        assert "\nVerdict: control\n" in text, name
+        assert "this run is the frozen control" in text, name
+        assert "train one" not in text, name

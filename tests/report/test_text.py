@@ -267,3 +267,12 @@ def test_rendering_needs_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_a_long_title_is_wrapped_and_never_cut():
+    title = ", ".join(f"setting_{number} {number}" for number in range(12)) + ", seed 7"
+    made = report().model_copy(update={"subject": report().subject.model_copy(update={"name": title})})
+    text = page(made, 80)
+    assert max(map(len, text.splitlines())) <= 80
+    head = text[: text.index(" ─")]
+    assert " ".join(head.split()) == title

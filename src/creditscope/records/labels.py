@@ -9,6 +9,7 @@ Settings = Mapping[str, Any]  # flat: {"method": "dfa", "method.index": "input",
 
 PARTS = ("network", "data", "method")  # what has options of its own
 ALWAYS = ("method", "penalty", "control")  # part of every label, like the options of the method
+IN_TITLE = ("data", "network", "epochs", "seed")  # what the title of a run shows in any case
 WORDED = ("data", "random_labels", "network", "epochs", "seed")  # settings with a phrase of their own
 
 

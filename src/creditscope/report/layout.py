@@ -11,7 +11,7 @@ from creditscope.verdict import Verdict
 Paint = Callable[[str, str], str]
 Item = tuple[str, str]  # a mark and its sentence
 STYLES = {"bold": "1", "dim": "2", "red": "1;31", "green": "1;32", "yellow": "1;33"}
-OUTCOME_STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
+OUTCOME_STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "control": "dim"}
 NARROWEST = 70
 GAP = 3  # spaces between a line and the note beside it
 BESIDE = 32  # columns that a note needs to stand beside its line
@@ -43,11 +43,12 @@ def indented(text: str, width: int) -> list[str]:
 
 
 def title_line(title: str, verdict: Verdict, width: int, paint: Paint) -> str:
-    """Title, a rule, and the verdict at the right end; a long verdict is shortened to its outcome."""
+    """Title, a rule, and the verdict at the right end; a long title is wrapped, a long verdict is its outcome alone."""
     word = verdict.text if len(verdict.text) <= width // 2 else verdict.outcome.upper()
-    title = textwrap.shorten(title, max(8, width - len(word) - 4), placeholder="...")
-    rule = "─" * (width - len(title) - len(word) - 2)
-    return f"{paint(title, 'bold')} {paint(rule, 'dim')} {paint(word, OUTCOME_STYLES[verdict.outcome])}"
+    *above, last = wrapped(title, width - len(word) - 4) or [""]
+    rule = "─" * (width - len(last) - len(word) - 2)
+    line = f"{paint(last, 'bold')} {paint(rule, 'dim')} {paint(word, OUTCOME_STYLES[verdict.outcome])}"
+    return "\n".join([*(paint(part, "bold") for part in above), line])
 
 
 def listed(title: str, items: Sequence[Item], width: int, paint: Paint) -> str:

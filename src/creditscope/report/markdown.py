@@ -15,7 +15,7 @@ from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
-MARKS = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
+MARKS = {"pass": "✅", "fail": "❌", "inconclusive": "❔", "control": "⚖️"}
 
 
 def escaped(text: str) -> str:

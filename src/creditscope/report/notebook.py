@@ -10,7 +10,7 @@ from creditscope.records.report import Report
 from creditscope.report.numbers import limit, value
 from creditscope.verdict import Finding, Status
 
-TONES = {"pass": "#1a7f37", "fail": "#b42318", "inconclusive": "#8a6d00"}
+TONES = {"pass": "#1a7f37", "fail": "#b42318", "inconclusive": "#8a6d00", "control": "#57606a"}
 STATUS = {Status.FIRES: "#b42318", Status.PASS: "#1a7f37"}
 
 

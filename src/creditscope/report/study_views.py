@@ -82,15 +82,15 @@ def judged_views(
     records: Mapping[str, RunRecord], rows: Sequence[JudgedMethod], protocol: str = "three"
 ) -> list[AuditView]:
     """The runs of a study by key, each judged with its control; runs that no row names follow unchanged."""
+    every = dict(zip(records, from_runs(list(records.values())), strict=True))
     views: list[AuditView] = []
     for row in rows:
         for seed in row.seeds:
             if seed.key in records:
-                (view,) = from_runs([records[seed.key]])
+                view = every.pop(seed.key)
                 judged = view if row.verdict is None else beside_control(view, seed, protocol)
                 views.append(replace(judged, label=row.label))
-    named = {view.key for view in views}
-    return views + from_runs([record for key, record in records.items() if key not in named])
+    return [*views, *every.values()]
 
 
 def beside_control(view: AuditView, judged: JudgedRun, protocol: str) -> AuditView:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from creditscope.errors import BadFile
 from creditscope.files import read_text
 from creditscope.records.folder import RECORD
-from creditscope.records.labels import flatten, labels
+from creditscope.records.labels import IN_TITLE, flatten, label, labels, varied
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
+from creditscope.verdict import Reason, Status, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ class AuditView:
     @property
     def verdict(self) -> str:
         """The verdict as text; "not audited" for a run without an audit."""
-        return str(self.report.verdict) if self.report is not None else "not audited"
+        if self.report is None:
+            return "control" if self.is_control else "not audited"
+        return str(self.report.verdict)
 
 
 def from_report(report: Report) -> AuditView:
@@ -46,17 +49,39 @@ def from_report(report: Report) -> AuditView:
 
 
 def from_runs(records: Sequence[RunRecord]) -> list[AuditView]:
-    """Runs of one study; a label says the method and whatever else differs between the runs, but for the seed."""
+    """Runs that are read together; labels show what differs between them but for the seed, titles the seed too."""
     names = labels([flatten(record.spec) for record in records], without=("seed",))
-    return [_from_run(record, name) for record, name in zip(records, names, strict=True)]
+    return [_from_run(*each) for each in zip(records, names, _titles(records), strict=True)]
 
 
-def _from_run(record: RunRecord, label: str) -> AuditView:
-    seed = record.spec.get("seed")
-    title = f"{label}, seed {seed}" if seed is not None else label
-    if record.report is not None:
-        title = record.report.subject.name
-    return AuditView(label, title, record.key, seed if isinstance(seed, int) else None, record.report, record)
+def _titles(records: Sequence[RunRecord]) -> list[str]:
+    """A title for each run: the name of a lone audit, else method, data, network, epochs, seed and what differs."""
+    if len(records) == 1 and records[0].report is not None:
+        return [records[0].report.subject.name]
+    runs = [flatten(record.spec) for record in records]
+    shown = dict.fromkeys((*IN_TITLE, *(name for run in runs for name in run if "." in name), *varied(runs)))
+    return [label(run, shown) for run in runs]
+
+
+def _from_run(record: RunRecord, label: str, title: str) -> AuditView:
+    seed, report = record.spec.get("seed"), record.report
+    if report is not None:
+        report = report.model_copy(update={"subject": report.subject.model_copy(update={"name": title})})
+        report = _as_control(report, record.spec.get("control", "none"))
+    return AuditView(label, title, record.key, seed if isinstance(seed, int) else None, report, record)
+
+
+def _as_control(report: Report, control: str) -> Report:
+    """The report of a control run: others are compared with it, so it has neither D3 nor a verdict."""
+    if control == "none":
+        return report
+    note = f"this run is the {control} control"
+    verdict = Verdict("control", "control", (), (), (), f"{note[0].upper()}{note[1:]}.", report.verdict.warnings)
+    findings = dict(report.findings)
+    if "D3" in findings:
+        skipped = replace(findings["D3"], status=Status.SKIPPED, reason=Reason.NOT_APPLICABLE, note=note)
+        findings["D3"] = replace(skipped, measurement=None, remedy="")
+    return report.model_copy(update={"findings": findings, "verdict": verdict})
 
 
 def gather(path: Path) -> list[AuditView]:

@@ -12,14 +12,12 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from creditscope.control import Control
 from creditscope.errors import BadFile, UnknownName
 from creditscope.options import Option, filled, options_of
-from creditscope.records.labels import PARTS, flatten, label
+from creditscope.records.labels import IN_TITLE, PARTS, flatten, label
 from creditscope.records.record import Record
 from creditscope.records.run import RunRecord
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
-
-IN_TITLE = ("data", "network", "epochs", "seed")  # settings that a title shows at their default too
 
 
 def _tuples(given: object) -> object:

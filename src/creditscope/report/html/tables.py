@@ -16,7 +16,7 @@ from creditscope.verdict import Finding
 
 ICONS = {"pass": "✓", "fires": "▲", "undecided": "◐", "undefined": "∅", "skipped": "–", "measured": "·"}
 TONES = {"pass": "good", "fires": "bad"}
-OUTCOMES = {"pass": ("✓", "good"), "fail": ("✗", "bad"), "inconclusive": ("?", "open")}
+OUTCOMES = {"pass": ("✓", "good"), "fail": ("✗", "bad"), "inconclusive": ("?", "open"), "control": ("·", "grey")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,6 @@ def _soft(finding: Finding, report: Report) -> bool:
 
 def verdict_cell(view: AuditView) -> Cell:
     """A verdict with its mark."""
-    if view.is_control:
-        return Cell("control")
     if view.report is None:
         return Cell(view.verdict, mark="–")
     mark, tone = OUTCOMES[view.report.verdict.outcome]

@@ -66,8 +66,9 @@ def run_page(key: str, store: Store, width: int) -> str:
     ]
     if record.diverged is not None:
         lines.append(f"diverged in epoch {record.diverged.epoch + 1}: {record.diverged.why}")
-    others = (store.record(other) for other in store.keys() if store.record_path(other) is not None)  # noqa: SIM118
-    report = beside_controls(from_runs([record]), others)[0].report
+    keys = [other for other in store.keys() if store.record_path(other) is not None]  # noqa: SIM118
+    others = [store.record(other) for other in keys if other != key]
+    report = beside_controls(from_runs([record, *others])[:1], others)[0].report
     lines.append("" if report is not None else "not audited: creditscope study run audits it")
     return "\n".join(lines if report is None else [*lines, page(report, width)])
 
