@@ -187,14 +187,29 @@ def judge(protocol: AuditProtocol, findings: Mapping[str, Finding]) -> Verdict:
     )
 
 
+def alarms(protocol: AuditProtocol, findings: Mapping[str, Finding]) -> tuple[str, ...]:
+    """The names of the findings that fire and that this protocol judges or warns about; a measured one never does."""
+    return tuple(
+        name
+        for name, finding in findings.items()
+        if finding.status is Status.FIRES and (name in protocol.codes or _warning(protocol, name, finding))
+    )
+
+
+def _warning(protocol: AuditProtocol, code: str, finding: Finding) -> str:
+    """What the reader is told about one finding; empty if nothing."""
+    cause, sentence = protocol.warnings.get(code, ("", ""))
+    if finding.warns and (finding.status is Status.FIRES or finding.cause):
+        return finding.note or finding.means
+    return sentence if finding.status is Status.FIRES and cause in ("", finding.cause) else ""
+
+
 def _warnings(protocol: AuditProtocol, findings: Mapping[str, Finding]) -> Iterator[str]:
     """What the reader is told beside the verdict."""
     for code, finding in findings.items():
-        cause, sentence = protocol.warnings.get(code, ("", ""))
-        if finding.warns and (finding.status is Status.FIRES or finding.cause):
-            yield f"{code} {finding.title}: {finding.note or finding.means}"
-        elif finding.status is Status.FIRES and sentence and cause in ("", finding.cause):
-            yield f"{code} {finding.title}: {sentence}"
+        warning = _warning(protocol, code, finding)
+        if warning:
+            yield f"{code} {finding.title}: {warning}"
     trained, read = findings.get("D3"), findings.get("D10")
     answers = {finding.status.fired for finding in (trained, read) if finding is not None}
     if "D3" in protocol.codes and answers == {True, False}:

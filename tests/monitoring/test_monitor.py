@@ -192,6 +192,30 @@ def test_without_a_callback_the_first_firing_is_printed(capsys: pytest.CaptureFi
     assert "(limit > 0.5)" in said[0]
 
 
+def test_a_drift_that_is_only_measured_is_no_alarm(capsys: pytest.CaptureFixture[str]) -> None:
+    """All images of one class push the gradient in one direction: D4 is near 1 on a network that has nothing wrong."""
+    one_class = [(x, torch.zeros_like(y)) for x, y in batches(3, 128)]
+    monitor = Monitor(network(), one_class)
+    row = monitor.step(0)
+    assert row is not None
+    assert row.findings["D4"].value > 0.3  # type: ignore[operator]
+    assert row.findings["D4"].status == "measured"
+    assert (capsys.readouterr().out, monitor.first, monitor.should_stop) == ("", {}, False)
+
+
+def test_a_reference_that_is_small_because_the_network_fits_is_no_alarm(capsys: pytest.CaptureFixture[str]) -> None:
+    model = network()
+    with torch.no_grad():
+        model.out_head.weight.mul_(300.0)  # type: ignore[union-attr]
+        given = [(x, model(x).argmax(1)) for x, _ in batches(2, 128)]
+    monitor = Monitor(model, given)
+    row = monitor.step(0)
+    assert row is not None
+    assert (row.findings["D2"].status, row.findings["D2"].cause) == ("fires", "fitted")
+    assert "D2" not in monitor.first
+    assert " D2 " not in capsys.readouterr().out
+
+
 def test_numbers_that_are_not_finite_stop_the_run() -> None:
     model = network()
     with torch.no_grad():

@@ -28,7 +28,7 @@ class CreditscopeCallback(Callback or object):  # type: ignore[misc]  # without 
 
     batches  as for `Monitor`; held-out images, not the ones trained on
     module   path of the network inside the LightningModule; the LightningModule itself if not given
-    stop     stop the run once D1 and D2 have fired, or numbers are not finite
+    stop     stop the run once a failure mode of protocol strict is shown
     options  all other arguments of `Monitor`: every, credit, blocks, read, loss_fn, on_firing and so on
 
     >>> import creditscope, torch

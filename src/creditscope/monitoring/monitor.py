@@ -22,7 +22,7 @@ from creditscope.evidence.alignment import AlignmentLedger, paired_vectors
 from creditscope.evidence.ledger import Ledger
 from creditscope.evidence.records import Evidence
 from creditscope.probes.source import CreditFunction, checked_signals, credit_source
-from creditscope.protocols import DEFAULT, PROTOCOLS, judge
+from creditscope.protocols import DEFAULT, PROTOCOLS, alarms, judge
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.stream.isolation import own_gradients, preserved_rng, undisturbed
@@ -67,7 +67,8 @@ class Monitor:
     model, batches         as for `audit`; a one-shot iterator of batches is kept in memory
     credit                 checkpoint.credit(), or a function Batch -> [a_0..a_L]: Γ per layer
     blocks, read, loss_fn, reference, thresholds  as for `audit`
-    on_firing              called with (finding, epoch) when a diagnostic first fires; default: print a line
+    on_firing              called with (finding, epoch) when a diagnostic first fires that protocol strict judges or
+                           warns about; default: print a line
     writer                 a TensorBoard SummaryWriter, or the folder to create one in
 
     Training continues exactly as without it: weights, gradients, modes, buffers and random states are not changed.
@@ -114,8 +115,8 @@ class Monitor:
             self._batches = list(batches) if isinstance(batches, Iterator) else batches
         self._alarm, self._writer = on_firing or _print_firing, _writer(writer)
         self.history: list[Row] = []
-        self.first: dict[str, int] = {}  # the epoch at which each diagnostic first fired
-        self.should_stop = False  # D1 and D2 both fire with a collapsed reference, or numbers are not finite
+        self.first: dict[str, int] = {}  # the epoch of each diagnostic's first alarm
+        self.should_stop = False  # a failure mode of protocol strict is shown
 
     def step(self, epoch: int) -> Row | None:
         """Measure after this epoch if it is due, and append the row to the history."""
@@ -127,7 +128,7 @@ class Monitor:
         if self._writer is not None:
             for name, value in row.scalars().items():
                 self._writer.add_scalar(f"creditscope/{name}", value, epoch)
-        for code in row.fires:
+        for code in alarms(PROTOCOLS[DEFAULT], row.findings):
             if code not in self.first:
                 self.first[code] = epoch
                 self._alarm(row.findings[code], epoch)
