@@ -22,6 +22,7 @@ from creditscope.errors import InvalidInput
 from creditscope.evidence.records import Evidence
 from creditscope.glossary.explanation import of_diagnostic
 from creditscope.networks.build import build
+from creditscope.probes.source import CreditFunction
 from creditscope.protocols import PROTOCOLS
 from creditscope.records.report import Report
 from creditscope.verdict import Finding, Measurement, Missing, Reason, Status
@@ -46,7 +47,15 @@ def audited(protocol: str) -> Report:
         error = F.softmax(network(batch.inputs), 1).detach() - F.one_hot(batch.labels, 3)
         return [error @ network.out_head.weight.detach().to(error)] * (network.depth + 1)
 
-    options = {"control_accuracy": 0.2, "initial": before, "training": batches}
+    def redraw(generator: torch.Generator) -> CreditFunction:
+        """The same credit through a random matrix."""
+        fresh = torch.randn(3, 16, generator=generator)
+        return lambda batch: (
+            [(F.softmax(network(batch.inputs), 1).detach() - F.one_hot(batch.labels, 3)) @ fresh.to(batch.inputs)]
+            * (network.depth + 1)
+        )
+
+    options = {"control_accuracy": 0.2, "initial": before, "training": batches, "redraw": redraw}
     return audit(network, batches, credit=credit, protocol=protocol, **options)
 
 
@@ -222,7 +231,7 @@ def test_a_limit_of_the_user_replaces_the_calibrated_one_and_says_so(entry: Diag
     finding = examine(entry, full(), at=entry.limit.at + 1)
     assert finding.limit.at == entry.limit.at + 1
     assert finding.limit.calibrated == entry.limit.at
-    assert finding.limit.origin == f"set by the user; the calibrated limit is {entry.limit.at:g}"
+    assert finding.limit.origin == f"set by the user; the calibrated limit is {entry.limit.text}"
     assert examine(entry, full(), at=entry.limit.at).limit == entry.limit
 
 

@@ -132,6 +132,8 @@ class _Judging:
             findings["D3"] = self.depth((record.accuracy,), None if control is None else (control,), record.test_images)
         else:
             control = fmean(saved)
+            if record.report is not None and record.report.protocol != self.protocol:
+                findings["D3"] = self.depth((record.accuracy,), saved, record.test_images)
         return SeedRow(
             seed=spec.seed,
             key=key,
