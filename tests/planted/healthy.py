@@ -124,7 +124,7 @@ def _positions() -> Iterator[Sound]:
 
 def _trained() -> Iterator[Sound]:
     made: dict[str, Make] = {
-        "residual MLP": lambda: ResidualNet(width=96, gain=0.3),
+        "residual MLP of six blocks": lambda: ResidualNet(width=128, depth=6, gain=0.3),
         "residual MLP of width 16": lambda: ResidualNet(width=16),
         "residual MLP of 24 blocks": lambda: ResidualNet(width=32, depth=24, gain=0.2),
         "residual MLP with dropout": lambda: ResidualNet(dropout=0.1),
@@ -133,14 +133,14 @@ def _trained() -> Iterator[Sound]:
         "branches that start at 1e-4": lambda: ResidualNet(gain=1e-4, learnt=True),
         "branches that start at zero": lambda: ResidualNet(gain=0.0, learnt=True),
         "weights tied over six blocks": lambda: ResidualNet(depth=6, tied=True),
-        "highway gates": highway,
+        "highway gates, eight blocks": lambda: highway(48, 8),
         "plain, SELU": lambda: lecun(chain([64] * 4, nn.SELU)),
-        "plain, tanh": lambda: chain([64] * 3, nn.Tanh),
-        "plain, ReLU": lambda: chain([96] * 3, nn.ReLU),
+        "plain, tanh, two layers": lambda: chain([128] * 2, nn.Tanh),
+        "plain, ReLU, widths that shrink": lambda: chain([128, 96, 64], nn.ReLU),
         "transformer, mean": lambda: Tokens(width=32, depth=2, pooled=True, first=True),
         "transformer, class token, norm last": lambda: Tokens(width=32, depth=2, pooled=False, first=False),
         "mixer": lambda: Mixer(width=32, depth=3),
-        "residual net of maps, batch norm": lambda: Maps(16, 3),
+        "residual net of maps, batch norm, five blocks": lambda: Maps(12, 5),
         "plain net of maps, instance norm": lambda: Maps(16, 3, norm=instances, residual=False),
         "maps that shrink from block to block": Pyramid,
     }

@@ -36,9 +36,10 @@ def check_sound(sound: Sound) -> None:
     report = audit(**sound.audited())
     assert report.verdict.outcome != "fail", report.verdict.text
     if report.verdict.outcome == "inconclusive":
-        assert not sound.epochs, report.verdict.why
         assert report.findings["D3"].reason is Reason.NO_CONTROL
-        assert report.verdict.text == "INCONCLUSIVE(D3)"
+        assert report.verdict.text in ("INCONCLUSIVE(D3)", "INCONCLUSIVE(D10)")
+        if sound.epochs:  # read-outs were fitted, and the test images do not decide their margin
+            assert report.findings["D10"].status is Status.UNDECIDED, report.verdict.why
 
 
 def test_the_suite_has_as_many_cases_as_it_promises() -> None:

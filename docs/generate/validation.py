@@ -1,0 +1,398 @@
+"""Writes the page on the validation suite and its picture, from results/validation.json (made by `make validation`)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from creditscope.diagnostics import diagnostics
+from creditscope.files import atomic_write, write_text
+from creditscope.statistics.calibration import NARROW, Gap, gap
+from creditscope.statistics.intervals import binomial_bound
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "results" / "validation.json"
+PAGE = ROOT / "docs" / "validation.md"
+PICTURE = ROOT / "docs" / "images" / "validation.svg"
+
+Row = dict[str, Any]
+JUDGES = {
+    "strict": "`strict` (default)",
+    "three": "`three`",
+    "four": "`four`",
+    "diagnose": "published `diagnose`",
+    "FAProtocol": "published `FAProtocol`",
+    "accuracy": "accuracy above chance",
+}
+CALIBRATED = ("D11", "D12", "D1:stream")
+FAMILIES = {  # family -> the diagnostic whose value is shown
+    "growth of one block": "D1:stream",
+    "growth of each of 4 blocks": "D1:stream",
+    "growth of each of 12 blocks": "D1:stream",
+    "share of exploded images": "D1:stream",
+    "read-out": "D11",
+    "overwritten stream": "D11",
+    "share of overwritten images": "D11",
+    "branches": "D12",
+    "noise on the weights of the blocks": "D3",
+}
+
+
+def results() -> Row:
+    """The stored run."""
+    loaded: Row = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return loaded
+
+
+def value(row: Row, code: str) -> float:
+    """A diagnostic's number; NaN where it was not measured."""
+    finding = row["findings"].get(code)
+    return math.nan if finding is None else float(finding["value"])
+
+
+def fires(row: Row, code: str) -> bool:
+    """Whether a diagnostic fired."""
+    return bool(row["findings"].get(code, {}).get("status") == "fires")
+
+
+def graded(run: Row, kind: str) -> list[Row]:
+    """The planted faults of one kind that can be known and are strong enough to be graded."""
+    return [row for row in run["faults"] if row["kind"] == kind and row["grade"] in ("fails", "not silent")]
+
+
+def gaps(run: Row) -> dict[str, Gap]:
+    """The gap between sound networks and planted faults, for each calibrated diagnostic."""
+    found = {}
+    for code in CALIBRATED:
+        sound = [value(row, code) for row in run["healthy"] if code in row["findings"]]
+        broken = [value(row, code) for row in run["faults"] if row["calibrates"] == code]
+        found[code] = gap(sound, broken, diagnostics[code].limit.fires)
+    return found
+
+
+def limits(run: Row) -> dict[str, float]:
+    """The calibrated limits: the geometric middle of each gap, to two significant digits."""
+    return {code: float(f"{found.middle:.1e}") for code, found in gaps(run).items()}
+
+
+# --- the page ---
+
+
+def page(run: Row) -> str:
+    """The whole page."""
+    parts = (_start, _verdicts, _by_diagnostic, _calibration, _boundary, _doses, _unknown, _coverage)
+    return "\n".join(part(run) for part in parts)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(map(str, line)) + " |" for line in (head, *rows)]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]]) + "\n"
+
+
+def number(shown: float) -> str:
+    """Two significant digits."""
+    return f"{shown:.2g}" if math.isfinite(shown) else "undefined"
+
+
+def percent(share: float) -> str:
+    """One decimal."""
+    return f"{100 * share:.1f} %"
+
+
+def _start(run: Row) -> str:
+    network, claims = graded(run, "network"), graded(run, "claim")
+    milder = sum(row["grade"] == "dose" for row in run["faults"])
+    trained = sum(row["trained"] for row in run["healthy"])
+    versions = run["versions"]
+    return f"""# Validation
+
+How often is the audit wrong? `make validation` plants {len(network)} faults in trained networks and {len(claims)} in
+the numbers claimed for them, audits {len(run["healthy"])} sound networks ({trained} trained by backprop, the others at
+initialisation), and writes this page. The run shown took {run["cpu_seconds"]:,} s of processor time
+(creditscope {versions["creditscope"]}, PyTorch {versions["torch"]}, Python {versions["python"]}).
+
+The networks are in `tests/planted/`: residual MLPs, transformers, a mixer, convolutional maps at several resolutions,
+highway and plain networks; widths 16 to 4,096, 2 to 48 blocks, 2 to 1,000 classes; LayerNorm, RMSNorm, BatchNorm,
+GroupNorm, InstanceNorm or none. All are trained by one recipe on MNIST-1D. The faults and doses were chosen by us, in
+networks made by us: the figures below describe this suite, not the networks of others. {milder} milder doses are
+shown under [dose and response](#dose-and-response) and graded nowhere.
+"""
+
+
+def _tally(rows: list[Row], judge: str) -> dict[str, int]:
+    outcomes = [row["outcomes"][judge] for row in rows]
+    return {word: outcomes.count(word) for word in ("fail", "inconclusive", "pass", "refused")}
+
+
+def _verdicts(run: Row) -> str:
+    faults, claims, sound = graded(run, "network"), graded(run, "claim"), run["healthy"]
+    broken, alarms = [], []
+    for judge, name in JUDGES.items():
+        found, wrong = _tally(faults, judge), _tally(sound, judge)
+        missed = len(faults) - found["fail"]
+        broken.append(
+            [
+                name,
+                f"{found['fail']} of {len(faults)}",
+                percent(1 - binomial_bound(missed, len(faults))),
+                found["inconclusive"],
+                found["refused"],
+                found["pass"],
+                _tally(claims, judge)["pass"],
+            ]
+        )
+        alarms.append(
+            [
+                name,
+                f"{wrong['fail']} of {len(sound)}",
+                percent(binomial_bound(wrong["fail"], len(sound))),
+                wrong["inconclusive"],
+                wrong["pass"],
+            ]
+        )
+    silent = [row for row in [*faults, *claims] if row["silent"]]
+    noisy = [row for row in faults if row["outcomes"]["strict"] == "pass" and not row["silent"]]
+    soft = [row for row in faults if row["grade"] == "fails" and row["outcomes"]["strict"] != "fail"]
+    walked = [row for row in sound if row["outcomes"]["four"] == "fail"]
+    unsure = [row for row in sound if row["trained"] and row["outcomes"]["strict"] == "inconclusive"]
+    controls = sum(row["outcomes"]["strict"] == "inconclusive" and not row["trained"] for row in sound)
+    untrained = sum(not row["trained"] for row in sound)
+    return f"""## Verdicts
+
+Planted faults. *Rejected* is FAIL or "needs walk-back"; *at least* is the exact one-sided 95 % bound (Clopper and
+Pearson) of the share rejected.
+
+{table(["judge", "rejected", "at least", "left open", "refused", "passed", "claims passed"], broken)}
+`strict` passes {len(silent)} of these faults silently, that is with no finding that fires and no
+warning{_names(silent)}. It passes {len(noisy)} with a finding that fires or a warning: their function is intact and
+only the units of the stream changed, by less than the clamp of the usual cosine notices or where no block
+grows{_names(noisy)}.
+
+Faults that had to be rejected and were not: {len(soft)}{_names(soft)}.
+
+Sound networks: everything rejected here is a false alarm. *At most* is the exact one-sided 95 % bound.
+
+{table(["judge", "false alarms", "at most", "left open", "passed"], alarms)}
+{controls} of the {untrained} networks at initialisation stay open under `strict`: they have no control and nothing was
+trained, so depth cannot be judged. Trained networks that stay open, because one seed or the test images do not decide
+their margin: {len(unsure)}{_plain(unsure)}.
+
+"Accuracy above chance" (exact binomial test, p < 0.001) rejects networks at initialisation as untrained, which is
+right; trained ones that it rejects: {sum(row["trained"] and row["outcomes"]["accuracy"] == "fail" for row in sound)}.
+
+D4 fires on {sum(fires(row, "D4") for row in walked)} of the {len(walked)} sound networks that `four` rejects.
+`diagnose` and `FAProtocol` are ours by their published names and numbers; they fail closed on NaN and on a missing
+baseline, where the published code does not. They are given the same batches, accuracy and control. WeightWatcher was
+not run: it is not a dependency of this project, and its power-law fits judge weight matrices, not credit.
+"""
+
+
+def _names(rows: list[Row]) -> str:
+    return " (" + "; ".join(f"{row['base']}: {row['name']}" for row in rows) + ")" if rows else ""
+
+
+def _plain(rows: list[Row]) -> str:
+    return " (" + "; ".join(row["name"] for row in rows) + ")" if rows else ""
+
+
+def _by_diagnostic(run: Row) -> str:
+    faults, sound = [*graded(run, "network"), *graded(run, "claim")], run["healthy"]
+    lines = []
+    for code in ("D0", "D1", "D1:stream", "D2", "D2:tail", "D3", "D4", "D10", "D11", "D12"):
+        meant = [row for row in faults if code in row["seen"] and code in row["findings"]]
+        asked = [row for row in sound if code in row["findings"]]
+        hits, alarms = sum(fires(row, code) for row in meant), sum(fires(row, code) for row in asked)
+        lines.append(
+            [
+                code,
+                f"{hits} of {len(meant)}" if meant else "none planted",
+                f"{sum(fires(row, code) for row in faults)} of {len(faults)}",
+                f"{alarms} of {len(asked)}" if asked else "not measured",
+                percent(binomial_bound(alarms, len(asked))) if asked else "",
+            ]
+        )
+    return f"""## Each diagnostic
+
+*Meant for it*: planted faults that list the diagnostic among those of which at least one must notice. *Sound*: networks
+on which it was measured. Only D0, D3, D10, D11, D12 fail a network by themselves under `strict`; D4 is shown as the
+protocols `four` and `april` judge it.
+
+{table(["diagnostic", "fires, meant for it", "fires, all faults", "fires, sound", "at most"], lines)}"""
+
+
+def _quantiles(values: list[float]) -> list[str]:
+    ordered = sorted(found for found in values if not math.isnan(found))
+    if not ordered:
+        return ["0", "", "", ""]
+    return [str(len(ordered)), *(number(found) for found in (ordered[0], ordered[len(ordered) // 2], ordered[-1]))]
+
+
+def _calibration(run: Row) -> str:
+    found, chosen = gaps(run), limits(run)
+    groups: dict[str, Callable[[str], list[Row]]] = {
+        "sound, at initialisation": lambda code: [row for row in run["healthy"] if not row["trained"]],
+        "sound, trained": lambda code: [row for row in run["healthy"] if row["trained"]],
+        "planted faults of its kind": lambda code: [row for row in run["faults"] if row["calibrates"] == code],
+    }
+    spread = [
+        [code, name, *_quantiles([value(row, code) for row in rows(code)])]
+        for code in CALIBRATED
+        for name, rows in groups.items()
+    ]
+    ends = [
+        [
+            f"{code} {diagnostics[code].title.lower()}",
+            number(found[code].sound),
+            number(found[code].broken),
+            f"{found[code].decades:.1f}",
+            f"{diagnostics[code].limit.fires} {chosen[code]:.2g}",
+        ]
+        for code in CALIBRATED
+    ]
+    return f"""## Calibration
+
+Three limits come from this suite: each is the geometric middle of the gap between the sound network nearest to the
+faults and the fault nearest to the sound networks, to two digits. A gap narrower than {NARROW:g} decade would make the
+diagnostic advisory. Faults of its kind are those whose dose acts on the number directly: a stream multiplied until the
+reference gradient falls below the clamp (D1:stream), a read-out or last norm scaled away (D11), branches scaled away
+or gated off (D12).
+
+{table(["limit", "sound end", "broken end", "decades", "fires"], ends)}
+{table(["", "networks", "number", "smallest", "median", "largest"], spread)}
+![The values of three diagnostics over sound networks and planted faults, on a log scale](images/validation.svg)
+
+A network whose branches start at zero (ReZero, LayerScale) has no block that moves the loss *at initialisation*, and
+D12 says so; trained, such networks are among the sound ones above.
+"""
+
+
+def _boundary(run: Row) -> str:
+    rows = [
+        [row["name"], number(value(row, "D11")), percent(row["accuracy"]), row["verdict"]] for row in run["boundary"]
+    ]
+    alarms = sum(row["outcomes"]["strict"] == "fail" for row in [*run["healthy"], *run["boundary"]])
+    total = len(run["healthy"]) + len(run["boundary"])
+    lowest = min(value(row, "D11") for row in run["boundary"])
+    broken = gaps(run)["D11"].broken
+    overlap = "overlap, and D11 could only advise" if lowest < broken else "stay apart"
+    return f"""## Signals that vanish at initialisation
+
+In a deep network without skips, at PyTorch's default initialisation or with a BatchNorm whose running statistics were
+never set, the loss hardly depends on the first states. D11 says so. That does not mean that the network cannot be
+trained. These cases were added after the list of sound networks was fixed and their values seen, and they count
+neither as sound nor as faults. This choice matters: counted as sound, false alarms of `strict` would be {alarms} of
+{total} (at most {percent(binomial_bound(alarms, total))}), and the two groups of D11 would {overlap}
+(lowest here {number(lowest)}, broken end {number(broken)}). Audit networks after training.
+
+{table(["network", "D11", "accuracy", "`strict`"], rows)}"""
+
+
+def _doses(run: Row) -> str:
+    parts = ["## Dose and response\n"]
+    for family, code in FAMILIES.items():
+        rows = [row for row in run["faults"] if row["family"] == family]
+        bases = list(dict.fromkeys(row["base"] for row in rows))
+        doses = sorted({row["dose"] for row in rows}, reverse=code in ("D11", "D12"))
+        cells = {(row["base"], row["dose"]): f"{number(value(row, code))}, {row['verdict']}" for row in rows}
+        lines = [[f"{dose:g}", *(cells.get((base, dose), "") for base in bases)] for dose in doses]
+        parts.append(f"### {family[0].upper()}{family[1:]}: {code}\n\n{table(['dose', *bases], lines)}")
+    return "\n".join(parts)
+
+
+def _unknown(run: Row) -> str:
+    rows = [
+        [row["name"], row["verdict"] + (", with a warning" if row["warnings"] else ""), row["unknown"]]
+        for row in run["faults"]
+        if row["grade"] == "unknown"
+    ]
+    return f"""## What cannot be known from the outside
+
+{table(["fault", "verdict", "why"], rows)}"""
+
+
+def _coverage(run: Row) -> str:
+    rows = run["coverage"]
+    shapes = list(rows[0]["covers"])
+    shown = [
+        [
+            f"{row['seeds'][0]} and {row['seeds'][1]}",
+            f"{100 * row['spread']:g}",
+            f"{row['images']:,}",
+            *("no interval" if row["covers"][shape] is None else percent(row["covers"][shape]) for shape in shapes),
+        ]
+        for row in rows
+    ]
+    return f"""## Coverage of D3's interval
+
+The share of {rows[0]["repeats"]} simulated studies in which the 95 % interval contains the true margin between the two
+*methods*, 5 points (standard error about {percent(math.sqrt(0.05 * 0.95 / rows[0]["repeats"]))}). Seeds are those
+of the method and of its control; their spread is in points. A single seed on both sides is conservative by design:
+the spread of seeds that were not run is taken as 3 points. Accuracies without answers per image are conservative where
+the images' error counts twice. Without the number of images the interval knows the seeds only, and it is too narrow
+where they spread little: give the number of test images, or the answers.
+
+{table(["seeds", "spread", "images", *shapes], shown)}"""
+
+
+# --- the picture ---
+
+
+def spec(run: Row) -> dict[str, Any]:
+    """Every value as a tick, one row per group and one panel per diagnostic, on a log axis; zeros stand at its end."""
+    points = []
+    for code in CALIBRATED:
+        for row in [*run["healthy"], *run["faults"]]:
+            broken = "calibrates" in row
+            if code not in row["findings"] or (broken and row["calibrates"] != code):
+                continue
+            group = "planted faults" if broken else "sound, trained" if row["trained"] else "sound, untrained"
+            points.append({"code": code, "group": group, "value": max(value(row, code), 1e-12)})
+    rules = [{"code": code, "limit": at} for code, at in limits(run).items()]
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "background": "white",
+        "vconcat": [_panel(code, points, rules) for code in CALIBRATED],
+    }
+
+
+def _panel(code: str, points: list[Row], rules: list[Row]) -> dict[str, Any]:
+    axis = {"type": "quantitative", "scale": {"type": "log"}, "title": f"{code}, {diagnostics[code].title.lower()}"}
+    own = [point for point in points if point["code"] == code]
+    return {
+        "width": 520,
+        "height": 90,
+        "layer": [
+            {
+                "data": {"values": own},
+                "mark": {"type": "tick", "thickness": 1.5, "color": "#0072b2"},
+                "encoding": {
+                    "x": {"field": "value", **axis, "axis": {"format": ".0e", "tickCount": 8}},
+                    "y": {"field": "group", "type": "nominal", "title": None},
+                },
+            },
+            {
+                "data": {"values": [rule for rule in rules if rule["code"] == code]},
+                "mark": {"type": "rule", "color": "#d55e00", "strokeDash": [4, 3]},
+                "encoding": {"x": {"field": "limit", "type": "quantitative", "scale": {"type": "log"}}},
+            },
+        ],
+    }
+
+
+def draw(run: Row) -> None:
+    """Write the picture."""
+    from creditscope.report.charts.figures import rendered
+
+    with atomic_write(PICTURE) as part:
+        part.write_bytes(rendered(spec(run), "svg"))
+
+
+if __name__ == "__main__":
+    stored = results()
+    print(write_text(PAGE, page(stored)).relative_to(ROOT))
+    draw(stored)
+    print(PICTURE.relative_to(ROOT))
