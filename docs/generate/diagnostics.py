@@ -7,7 +7,7 @@ from pathlib import Path
 from creditscope.diagnostics import Diagnostic, diagnostics
 from creditscope.files import write_text
 from creditscope.glossary.explanation import UNITS, capitalised, of_diagnostic
-from creditscope.protocols import PROTOCOLS
+from creditscope.protocols import DEFAULT, PROTOCOLS
 
 FOLDER = Path(__file__).resolve().parents[1] / "diagnostics"
 README = FOLDER.parents[1] / "README.md"
@@ -38,8 +38,9 @@ def index(entries: list[Diagnostic]) -> str:
             "|---|---|---|---|",
             *rows,
             "",
-            "A finding has one of five statuses: `pass`, `fires`, `undecided` (its interval straddles the limit),",
-            "`undefined` (NaN, 0/0) and `skipped` (the evidence is missing). Only `pass` rules a failure mode out.",
+            "A finding has one of six statuses: `pass`, `fires`, `undecided` (its interval straddles the limit),",
+            "`undefined` (NaN, 0/0), `skipped` (the evidence is missing) and `measured` (the protocol sets no limit).",
+            "Only `pass` rules a failure mode out.",
             "",
         )
     )
@@ -49,16 +50,28 @@ def readme() -> str:
     """The README with the table of the diagnostics that the code has now."""
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
-    judged = PROTOCOLS["three"].codes
     rows = [
         f"| [{entry.code}](docs/diagnostics/{entry.code}.md) | {capitalised(entry.question)} | "
         f"{'>' if entry.limit.fires == 'above' else '<'} {entry.limit.at:.3g}{UNITS[entry.limit.unit]} | "
-        f"{'can fail a network' if entry.code in judged else 'advisory'} |"
+        f"{_role(entry)} |"
         for entry in diagnostics.values()
         if not entry.variant
     ]
-    table = "\n".join(("| | question | fires at | protocol `three` |", "|---|---|---|---|", *rows))
+    table = "\n".join(("| | question | fires at | protocol `strict` |", "|---|---|---|---|", *rows))
     return f"{before}{BEGIN}{table}\n{END}{after}"
+
+
+def _role(entry: Diagnostic) -> str:
+    """What a diagnostic, or its companion, counts for in the default protocol."""
+    protocol = PROTOCOLS[DEFAULT]
+    replacing = {code: mode for mode in protocol.modes if mode.instead for code in mode.instead.requires}
+    if entry.code in protocol.unjudged:
+        return "measured"
+    if entry.code in replacing:
+        return f"can fail a network without {', '.join(replacing[entry.code].requires)}"
+    if entry.code in {code.partition(":")[0] for code in protocol.codes}:
+        return "can fail a network"
+    return "a warning" if entry.warns else "advisory"
 
 
 def page(entry: Diagnostic) -> str:

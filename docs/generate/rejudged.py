@@ -79,8 +79,8 @@ def page(data: Rejudged) -> str:
         "controls themselves, have D3 open under both protocols.",
         _changes(data),
         "## D3's intervals, old and new",
-        "Over the seeds of a setting, in percentage points, with a limit of 2. The old interval is the paired t of equal "
-        "seeds and leaves the test images out; the new one is Welch's unless named seeds correlate by more than "
+        "Over the seeds of a setting, in percentage points, with a limit of 2. The old interval is the paired t of "
+        "equal seeds and leaves the test images out; the new one is Welch's unless named seeds correlate by more than "
         "chance, and test images add their error ([D3](diagnostics/D3.md)). For a single seed the old interval covers "
         "the test images alone, and the new one adds 3 points between the seeds that were not run.",
         _intervals(data),
