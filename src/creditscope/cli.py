@@ -17,6 +17,7 @@ from typer.main import get_command
 from creditscope import __version__
 from creditscope.commands import Command, Plugins, commands, groups, say
 from creditscope.errors import CreditscopeError
+from creditscope.registry import did_you_mean
 
 BAD_INPUT, CRASH, INTERRUPTED = 2, 70, 130
 # typer carries a click of its own in some versions: its base of all usage errors, whichever click that is
@@ -91,7 +92,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _complain(f"Error: {error}")
         return BAD_INPUT
     except USAGE_ERROR as error:
-        error.show(sys.stderr)  # type: ignore[attr-defined]  # of click, not of Exception
+        _show_usage(error)
         return BAD_INPUT
     except Exception:  # noqa: BLE001  any other error is a fault of creditscope
         traceback.print_exc()
@@ -100,6 +101,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
             "Please report it: the command, the text above, and the output of `creditscope --version`."
         )
         return CRASH
+
+
+def _show_usage(error: Any) -> None:
+    """An error of click: an option that does not exist in our words, any other one in click's."""
+    if not hasattr(error, "possibilities") or error.ctx is None:
+        error.show(sys.stderr)
+        return
+    known = [name for parameter in error.ctx.command.params for name in parameter.opts if name.startswith("--")]
+    hint = did_you_mean(error.option_name, known)
+    path = error.ctx.command_path
+    _complain(f"Error: {path} has no option {error.option_name}.{hint}\n`{path} --help` lists all options.")
 
 
 def main() -> None:

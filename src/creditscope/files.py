@@ -52,4 +52,6 @@ def read_text(path: Path | str, what: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"{what} {path} cannot be read: {error}.\nCheck the path.") from error
+        raise BadFile(
+            f"{what} {path} cannot be read: {getattr(error, 'strerror', None) or error}.\nCheck the path."
+        ) from error

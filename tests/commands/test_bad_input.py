@@ -171,7 +171,7 @@ def test_inputs_of_the_wrong_shape_are_refused(folder, creditscope):
         (("--threads", "0"), "--threads"),
         (("--data", "mnist1d"), "Both --data and --batches were given"),
         (("--model", "a:b"), "Both --network and --model were given"),
-        (("--frozen", "0.3"), "No such option"),
+        (("--frozen", "0.3"), "has no option --frozen"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(refused, options, said):

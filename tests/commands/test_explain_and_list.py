@@ -57,4 +57,5 @@ def test_entries_are_listed_one_a_line(creditscope, kind, name, about):
 def test_an_unknown_kind_is_refused(creditscope):
     done = creditscope("list", "losses")
     assert done.code == 2
-    assert "diagnostics" in done.err
+    assert "There is no kind of entry called 'losses'." in done.err
+    assert "Known: datasets, diagnostics, formats, methods, networks." in done.err

@@ -97,7 +97,7 @@ def test_inside_a_clone_the_entry_needs_no_plugin_and_its_test_goes_to_the_tests
         ("method", "dfa", "There is a method called 'dfa' already"),
         ("diagnostic", "D1", "There is a diagnostic called 'D1' already"),
         ("dataset", "json", "A module called 'json' can be imported already"),
-        ("loss", "mine", "'loss' is not one of"),
+        ("loss", "mine", "There is no kind of entry called 'loss'"),
     ],
 )
 def test_a_name_that_cannot_be_used_is_refused_and_nothing_is_written(creditscope, tmp_path, kind, name, said) -> None:

@@ -27,6 +27,14 @@ def test_with_one_seed_the_point_decides(margin: float, status: str) -> None:
     assert found.note == "single seed: seed-to-seed variation was not measured"
 
 
+def test_the_remedy_fits_the_case() -> None:
+    assert "train one" not in depth((0.5,), (0.5,)).remedy
+    assert depth((0.5,), (0.5,)).remedy.startswith("Report the accuracy of the frozen control")
+    assert depth((0.5,), None).remedy.startswith("Train a control with frozen blocks")
+    assert depth(None, (0.5,)).remedy.startswith("Give the accuracy of the network")
+    assert depth((0.9,), (0.5,)).remedy == ""
+
+
 @given(st.integers(0, 998))
 def test_exactly_two_points_never_fire_whatever_the_binary_fractions(right: int) -> None:
     trained, control = (right + 20) / 1000, right / 1000

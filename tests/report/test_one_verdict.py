@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from pathlib import Path
 
@@ -11,9 +12,12 @@ import pytest
 from tests.study.made import write_study as write_study_file
 
 from creditscope.cli import run
+from creditscope.diagnostics import diagnostics
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
 from creditscope.report.formats import formats
+from creditscope.report.views import gather
+from creditscope.study.saved_runs import beside_controls
 
 SMALL = ["--option", "d=16", "--option", "depth=2", "--data", "mnist1d", "--epochs", "3", "--seed", "1"]
 STUDY = """
@@ -135,6 +139,24 @@ def test_a_study_without_controls_says_what_the_audit_beside_the_control_said(st
     frozen = f"{100 * runs_in(store)['frozen'].accuracy:.1f}"
     assert frozen in table
     assert f"{frozen} %" in page
+
+
+OLD = Path(__file__).parents[2] / "results" / "records" / "003bb1beec441f5a.json"
+
+
+def test_an_old_record_is_shown_in_current_words_with_its_own_numbers():
+    stored = RunRecord.from_json(OLD).report
+    (view,) = gather(OLD)
+    (shown,) = beside_controls([view])
+    assert json.loads(OLD.read_text(encoding="utf-8"))["schema_version"] == 1
+    for code, finding in shown.report.findings.items():
+        own = stored.findings[code]
+        assert (finding.status, finding.limit) == (own.status, own.limit)
+        assert repr(finding.measurement) == repr(own.measurement)  # NaN is not equal to itself
+        assert bool(finding.remedy) == bool(own.remedy)
+        assert finding.means == diagnostics[code].means
+        assert finding.remedy in ("", diagnostics[code].remedy(finding.status, finding.reason))
+    assert str(shown.report.verdict) == str(stored.verdict)
 
 
 def test_a_control_is_called_a_control_wherever_it_is_shown(store, tmp_path, capsys):

@@ -14,7 +14,7 @@ LONG = str(list(range(1000)))
 MISTAKES = {
     'nmae = "x"': ["a.toml, nmae", "Did you mean 'name'?", "Known: budget, controls"],
     "[fixed]\nepocs = 3": ["a.toml, [fixed] epocs", "Did you mean 'epochs'?", "Known: augment, batch_size"],
-    '[fixed]\nepochs = "3"': ["a.toml, [fixed] epochs", "invalid value '3': expected a valid integer"],
+    '[fixed]\nepochs = "3"': ["a.toml, [fixed] epochs", "must be a whole number of at least 0, got '3'."],
     '[fixed]\nmethod = "dfaa"': ["a.toml, [fixed] method", "Did you mean 'dfa'?", "Known: bp,"],
     '[fixed]\n"network.dd" = 3': ["a.toml, [fixed] network.dd", "Did you mean 'd'?", "Known: d, depth"],
     '[grid]\nmethod = ["dfa"]\n"method.indx" = ["input"]': ["[grid] method.indx", "Did you mean 'index'?"],
@@ -30,7 +30,7 @@ MISTAKES = {
     ],
     '[fixed]\nnetwork = "resmlp"\nnetwork.d = 3': ["a.toml is not valid TOML", '"network.d" = ...'],
     "[grid]\nseed = []": ["a.toml, [grid] seed", "no runs"],
-    "[fixed]\nseed = -1": ["a.toml, [fixed] seed", "greater than or equal to 0"],
+    "[fixed]\nseed = -1": ["a.toml, [fixed] seed", "must be a whole number of at least 0, got -1."],
     '[fixed]\ncontrol = "x"': ["a.toml, [fixed] control", "none, frozen, shallow, ladder-0"],
     "[fixed]\nepochs = [1, 2]": ["a.toml, [fixed] epochs", "belongs in [grid]"],
     "[fixed]\nseed = 2020-01-01": ["a.toml, [fixed] seed", "expected a number, a string, true or false, got"],

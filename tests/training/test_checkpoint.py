@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.rule import Feedback
 from creditscope.networks.build import build
 from creditscope.records.run import RunRecord
+from creditscope.runs.run import load
 from creditscope.training.checkpoint import Checkpoint, read_tensors
 from creditscope.training.weights import WeightsMismatch, load_weights
 
@@ -89,6 +91,16 @@ def test_a_folder_without_readable_weights_is_refused(tmp_path: Path) -> None:
         with pytest.raises(BadFile, match=r"weights\.safetensors cannot be read") as found:
             read_tensors(tmp_path)
         assert "There are no weights to audit. Train the run again" in str(found.value)
+
+
+def test_a_checkpoint_is_shown_in_one_short_line(checkpoint: Checkpoint) -> None:
+    assert re.fullmatch(r"Checkpoint\('\w+', SmallCNN, accuracy \S+\)", repr(checkpoint))
+
+
+def test_a_folder_that_is_not_there_is_named_without_an_error_number(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="cannot be read: No such file or directory.\nCheck the path") as found:
+        load(tmp_path / "nowhere")
+    assert "Errno" not in str(found.value)
 
 
 def test_parts_that_are_missing_are_empty(tmp_path: Path) -> None:

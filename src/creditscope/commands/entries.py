@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from creditscope.commands import Plugins, command, say, width
+from creditscope.commands import Plugins, command, parsing, say, width
 from creditscope.registry import Registry
 
 
@@ -26,11 +26,12 @@ class Kind(StrEnum):
 
 @command("list")
 def entries(
-    kind: Annotated[Kind, typer.Argument(help="What to list.", show_default=False)],
+    kind: Annotated[str, typer.Argument(metavar="|".join(Kind), help="What to list.", show_default=False)],
     plugin: Plugins = None,
 ) -> int:
     """List all diagnostics, networks, methods, datasets or report formats, one per line."""
-    summaries = {name: entry.summary for name, entry in registry(kind).items()}
+    chosen = Kind(parsing.choice("kind of entry", kind, list(Kind)))
+    summaries = {name: entry.summary for name, entry in registry(chosen).items()}
     say(listed(summaries, width() if sys.stdout.isatty() else None))
     return 0
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from creditscope.commands import command, say
+from creditscope.commands import command, parsing, say
 from creditscope.commands.entries import Kind, package, registry
 from creditscope.errors import InvalidInput
 from creditscope.files import write_text
@@ -33,7 +33,7 @@ class Entry(StrEnum):
 
 @command("new")
 def new(
-    kind: Annotated[Entry, typer.Argument(help="What to add.", show_default=False)],
+    kind: Annotated[str, typer.Argument(metavar="|".join(Entry), help="What to add.", show_default=False)],
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name such as my_rule; for a diagnostic a code, X1.")],
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder of the new files.")] = Path(),
 ) -> int:
@@ -42,8 +42,9 @@ def new(
     The files are a plugin: use it with --plugin NAME. With the entry's own folder of a clone as FOLDER (such as
     src/creditscope/methods) the entry is found without --plugin, and its test is written below tests/.
     """
-    module = _checked(kind, name)
-    test_folder = _test_folder(kind, out)
+    wanted = Entry(parsing.choice("kind of entry", kind, list(Entry)))
+    module = _checked(wanted, name)
+    test_folder = _test_folder(wanted, out)
     plugin = test_folder is None
     entry, test = out / f"{module}.py", (test_folder or out) / f"test_{module}.py"
     for path in (entry, test):

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from creditscope.errors import BadFile, InvalidInput
+from creditscope.errors import BadFile, InvalidInput, UnknownName
 from creditscope.options import Option, Scalar
+from creditscope.registry import unknown
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +33,19 @@ def scalar(text: str) -> Scalar:
         except ValueError:
             continue
     return text
+
+
+def number(given: str | float) -> Scalar:
+    """A whole number or a number where the text is one, else the text, which whoever checks the value refuses."""
+    parsed = scalar(str(given))
+    return str(given) if isinstance(parsed, bool) else parsed
+
+
+def choice(kind: str, name: str, known: Sequence[str]) -> str:
+    """The name, if it is one of the known ones."""
+    if name not in known:
+        raise UnknownName(f"{unknown(kind, name, list(known))}\nNothing was done.")
+    return name
 
 
 def pairs(given: Sequence[str] | None, option: str, example: str) -> dict[str, Option]:

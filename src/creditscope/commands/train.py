@@ -33,7 +33,11 @@ Folder = Annotated[
     Path | None,
     typer.Option("--data-dir", metavar="FOLDER", help="Where datasets are kept, instead of the cache folder."),
 ]
-Penalty = Annotated[float, typer.Option(help="λ of λ‖f(h)‖² in every block's local loss.")]
+Whole = Annotated[int, typer.Option(parser=parsing.number, metavar="N")]  # the spec checks their values
+Number = Annotated[float, typer.Option(parser=parsing.number, metavar="X")]
+Penalty = Annotated[
+    float, typer.Option(parser=parsing.number, metavar="X", help="λ of λ‖f(h)‖² in every block's local loss.")
+]
 Control = Annotated[
     str, typer.Option(metavar="NAME", help="Train this control instead of the run: frozen, shallow or ladder-K.")
 ]
@@ -51,17 +55,17 @@ def train(
     method: Method = "bp",
     network: Network = "resmlp",
     data: Data = "mnist1d",
-    epochs: Annotated[int, typer.Option(min=0)] = 100,
-    seed: Annotated[int, typer.Option(min=0)] = 42,
+    epochs: Whole = 100,
+    seed: Whole = 42,
     option: NetworkOptions = None,
     method_option: MethodOptions = None,
     data_option: DataOptions = None,
     penalty: Penalty = 0.0,
     control: Control = "none",
     controls: Controls = "",
-    batch_size: Annotated[int, typer.Option(min=1)] = 128,
-    learning_rate: float = 1e-3,
-    weight_decay: float = 0.01,
+    batch_size: Whole = 128,
+    learning_rate: Number = 1e-3,
+    weight_decay: Number = 0.01,
     augment: Annotated[bool, typer.Option(help="Crop and mirror as the dataset says.")] = True,
     data_dir: Folder = None,
     device: Device = "cpu",
@@ -100,7 +104,7 @@ def train(
         control_specs = [spec.control_spec(name) for name in names]
     except ValidationError as error:
         field, why = first_problem(error)
-        raise InvalidInput(f"{field}: {why}.\nNothing was trained. Correct the value.") from error
+        raise InvalidInput(f"{field} {why}.\nNothing was trained. Correct the value.") from error
     import torch
 
     from creditscope.records.folder import CONTROLS

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from creditscope.errors import InvalidInput
 from creditscope.protocols import DEFAULT, PROTOCOLS, AuditProtocol
 from creditscope.registry import Registry, natural_key
-from creditscope.verdict import Finding, Limit, Measurement, Missing, Status
+from creditscope.verdict import Finding, Limit, Measurement, Missing, Reason, Status
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -29,6 +29,7 @@ class Diagnostic:
     code      a prefix and a number: D1, D10, X3
     variant   names another form of the same question; empty for the plain form
     formula   the measured quantity: a sentence, then the equations
+    do_when_skipped  what to do instead where it was skipped, by the reason
     column    heading of its numbers in a table per layer, default: the code; empty to leave them out
     warns     whether it adds a warning to the verdict when it fires or names a cause
     revision  raised when a fix changes its numbers
@@ -45,6 +46,7 @@ class Diagnostic:
     do: str
     measure: Measure
     column: str
+    do_when_skipped: Mapping[Reason, str] = field(default_factory=dict)
     warns: bool = False
     revision: int = 1
 
@@ -59,6 +61,12 @@ class Diagnostic:
     def name(self) -> str:
         """Its key in the registry."""
         return registered_name(self.code, self.variant)
+
+    def remedy(self, status: Status, reason: Reason | None = None) -> str:
+        """What to do about a finding with this status; nothing where it passes."""
+        if status is Status.PASS:
+            return ""
+        return self.do if reason is None else self.do_when_skipped.get(reason, self.do)
 
     @property
     def summary(self) -> str:
@@ -85,6 +93,7 @@ def diagnostic(
     means: str,
     does_not_mean: str,
     do: str,
+    do_when_skipped: Mapping[Reason, str] = {},
     variant: str = "",
     column: str | None = None,
     warns: bool = False,
@@ -103,6 +112,7 @@ def diagnostic(
             means=means,
             does_not_mean=does_not_mean,
             do=do,
+            do_when_skipped=do_when_skipped,
             measure=measure,
             column=code if column is None else column,
             warns=warns,
@@ -131,7 +141,7 @@ def examine(entry: Diagnostic, evidence: Evidence, at: float | None = None) -> F
         measurement=measured,
         limit=limit,
         note=note,
-        remedy=entry.do if status is not Status.PASS else "",
+        remedy=entry.remedy(status, reason),
         means=entry.means,
         does_not_mean=entry.does_not_mean,
         warns=entry.warns,
@@ -139,6 +149,16 @@ def examine(entry: Diagnostic, evidence: Evidence, at: float | None = None) -> F
         reason=reason,
         column=entry.column,
     )
+
+
+def in_current_words(finding: Finding) -> Finding:
+    """A stored finding with the texts that its diagnostic has now, where it is registered; numbers stay as they are."""
+    name = registered_name(finding.code.partition(":")[0], finding.variant)
+    if name not in diagnostics:
+        return finding
+    entry = diagnostics[name]
+    remedy = entry.remedy(finding.status, finding.reason) if finding.remedy else ""
+    return replace(finding, remedy=remedy, means=entry.means, does_not_mean=entry.does_not_mean)
 
 
 def examine_all(

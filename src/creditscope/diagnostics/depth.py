@@ -33,9 +33,13 @@ DOES_NOT_MEAN = (
 )
 DO = (
     "Report the accuracy of the frozen control beside the method's, over several seeds, and claim a benefit from "
-    "depth only where the method beats its frozen control. If there is no control, train one with the same data, "
-    "recipe and seeds and with frozen blocks (`creditscope train --controls frozen`)."
+    "depth only where the method beats its frozen control."
 )
+DO_WHEN_SKIPPED = {
+    Reason.NO_CONTROL: "Train a control with frozen blocks and the same data, recipe and seeds (`creditscope "
+    "train --controls frozen`), and give its accuracy (`--control-accuracy`) unless the audit finds it by itself.",
+    Reason.NOT_GIVEN: "Give the accuracy of the network (`--accuracy`), or labels with which it can be measured.",
+}
 
 
 @diagnostic(
@@ -50,6 +54,7 @@ DO = (
     means=MEANS,
     does_not_mean=DOES_NOT_MEAN,
     do=DO,
+    do_when_skipped=DO_WHEN_SKIPPED,
 )
 def depth_utility(evidence: Evidence) -> Measurement | Missing:
     """The margin over the frozen control in points, with an interval over seeds and images."""
@@ -99,6 +104,7 @@ def _typed_in(evidence: Evidence) -> list[str]:
     means=MEANS,
     does_not_mean=DOES_NOT_MEAN,
     do=DO,
+    do_when_skipped=DO_WHEN_SKIPPED,
 )
 def published_depth_utility(evidence: Evidence) -> Measurement | Missing:
     """The margin over the frozen control in points, with the interval that the number of seeds allows."""

@@ -17,6 +17,7 @@ from creditscope.records.record import Record
 from creditscope.records.run import RunRecord
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
 
@@ -135,11 +136,26 @@ def registered(part: str) -> Mapping[str, Any]:
 
 
 def first_problem(error: ValidationError) -> tuple[str, str]:
-    """The first field of a spec that is invalid, and why, as a phrase without a full stop."""
+    """The first field of a spec that is invalid, and what is wrong with it: a predicate without a full stop."""
     first: ErrorDetails = error.errors()[0]
-    message, prefix = first["msg"], "Input should be "
-    reason = f"expected {message.removeprefix(prefix)}" if message.startswith(prefix) else message
-    return str(first["loc"][0]), f"invalid value {first['input']!r}: {reason.removeprefix('Value error, ').rstrip('.')}"
+    name, given = str(first["loc"][0]), first["input"]
+    if first["type"] == "value_error":  # raised by a validator of our own
+        return name, f"has the invalid value {given!r}: {str(first['ctx']['error']).rstrip('.')}"
+    if name not in RunSpec.model_fields:
+        return name, "is not a setting of a run"
+    return name, f"must be {_demand(RunSpec.model_fields[name])}, got {given!r}"
+
+
+KINDS = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
+
+
+def _demand(field: FieldInfo) -> str:
+    """What a field accepts: its type and its least value."""
+    text = KINDS.get(field.annotation, "a table or list of texts, numbers, true and false")  # type: ignore[arg-type]
+    for bound in field.metadata:
+        text += f" of at least {bound.ge}" if hasattr(bound, "ge") else ""
+        text += f" above {bound.gt}" if hasattr(bound, "gt") else ""
+    return text
 
 
 def read_spec(record: RunRecord, source: str) -> RunSpec:

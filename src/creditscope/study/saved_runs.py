@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+from creditscope.diagnostics import in_current_words
 from creditscope.errors import BadFile
 from creditscope.protocols import PROTOCOLS
 from creditscope.records.folder import RECORD
@@ -29,16 +31,25 @@ def saved_views(source: Path) -> list[AuditView]:
 
 def beside_controls(views: Sequence[AuditView], others: Iterable[RunRecord] = ()) -> list[AuditView]:
     """The views, each run judged beside its frozen control; that is looked for among them, then among `others`."""
+    views = [_in_current_words(view) for view in views]
     waiting = {view.report.protocol for view in views if view.report is not None and _lacks_control(view)}
     if not waiting:
-        return list(views)
+        return views
     records = {record.key: record for record in others if record.spec.get("control") == "frozen"}
     records |= {view.run.key: view.run for view in views if view.run is not None}
     for protocol in waiting:
         if protocol in PROTOCOLS and not set(PROTOCOLS[protocol].variants) - {"D3"}:
             seeds = _judged(records, protocol)
             views = [_joined(view, seeds, protocol) for view in views]
-    return list(views)
+    return views
+
+
+def _in_current_words(view: AuditView) -> AuditView:
+    """The view with the remedies and explanations of this version, which older records do not hold."""
+    if view.report is None:
+        return view
+    findings = {code: in_current_words(finding) for code, finding in view.report.findings.items()}
+    return replace(view, report=view.report.model_copy(update={"findings": findings}))
 
 
 def _lacks_control(view: AuditView) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
+from creditscope.diagnostics import in_current_words
 from creditscope.diagnostics.depth import POINTS, from_accuracies
 from creditscope.diagnostics.seeds import over_seeds
 from creditscope.errors import InvalidInput
@@ -127,7 +128,7 @@ class _Judging:
         control = self.records[frozen].accuracy if usable else None
         stored = record.report.findings if record.report is not None else {}
         saved = record.report.control_accuracy if record.report is not None else None
-        findings = {code: self.rejudged(finding) for code, finding in stored.items()}
+        findings = {code: self.rejudged(in_current_words(finding)) for code, finding in stored.items()}
         if frozen in self.records or not saved:
             findings["D3"] = self.depth((record.accuracy,), None if control is None else (control,), record.test_images)
         else:

@@ -34,6 +34,9 @@ class Checkpoint:
     example: Batch
     missing: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Checkpoint({self.rule.name!r}, {type(self.network).__name__}, accuracy {self.record.accuracy:.4g})"
+
     def credit(self) -> CreditSource:
         """The credit that trained this network, as `audit(..., credit=)` takes it; `NoCredit` if it is lost.
 
@@ -71,7 +74,8 @@ def read_tensors(folder: Path | str) -> dict[str, dict[str, Tensor]]:
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:
         raise BadFile(
-            f"{path} cannot be read: {error}.\nThere are no weights to audit. Train the run again."
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.\n"
+            "There are no weights to audit. Train the run again."
         ) from error
     parts: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
     for name, tensor in tensors.items():
