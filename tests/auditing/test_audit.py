@@ -368,7 +368,8 @@ def test_the_report_says_what_was_audited_and_with_what() -> None:
     provenance = report.provenance
     assert (provenance.images, provenance.batches, provenance.dtype, provenance.device) == (32, 2, "float32", "cpu")
     assert provenance.torch == torch.__version__
-    assert provenance.guards == {"deterministic": Guard(GuardStatus.PASSED), "gradient": Guard(GuardStatus.OFF)}
+    passed = dict.fromkeys(("deterministic", "independent", "disjoint"), Guard(GuardStatus.PASSED))
+    assert provenance.guards == {**passed, "gradient": Guard(GuardStatus.OFF)}
     checked = audit(model, batches(2, 16)).provenance.guards["gradient"]
     assert checked == Guard(GuardStatus.PASSED, "finite difference within 0.01 %, in float64")
     assert audit(model, batches(2, 16)).subject.name == "ResidualMLP"

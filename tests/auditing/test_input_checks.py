@@ -141,7 +141,8 @@ def test_the_same_batch_twice_is_refused() -> None:
     message = refused([first, second, Batch(first.inputs.clone(), first.labels.clone())])
     assert (
         message == "Batches 0 and 2 hold the same samples.\n"
-        "D4 would mistake the repetition for agreement. Pass disjoint batches."
+        "D4 would mistake the repetition for agreement, and intervals over images would be too narrow. Pass disjoint "
+        "batches (one pass over the data, without replacement), or disjoint=False to have it reported instead."
     )
 
 

@@ -326,11 +326,9 @@ def test_positions_without_a_label_are_neither_right_nor_wrong() -> None:
 
 def test_a_read_out_that_takes_another_token_of_each_sample_asks_for_a_rule() -> None:
     def in_turn(h: Tensor) -> Tensor:
-        return h[torch.arange(len(h)), torch.arange(len(h)) % 5]
+        return h[torch.arange(len(h)), h[..., 0].argmax(1)]
 
-    with pytest.raises(
-        ModelMismatch, match=r"takes one token of each sample, but not always the same one: \[0, 1, 2, 3, 4, 0"
-    ):
+    with pytest.raises(ModelMismatch, match=r"takes one token of each sample, but not always the same one: \[\d"):
         audit(Encoder(in_turn), [images(8, shape=(5, FEATURES))])
     assert audit(Encoder(in_turn), [images(8, shape=(5, FEATURES))], read="mean").provenance.read == "mean"
 

@@ -25,11 +25,11 @@ from tests.foreign_models import (
 from torch import Tensor, nn
 
 from creditscope.batch import Batch, first_images
-from creditscope.errors import NotDeterministic, NotTheGradient
+from creditscope.errors import ModelMismatch, NotDeterministic, NotTheGradient
 from creditscope.networks.build import build
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.find import find_stream
-from creditscope.stream.guards import PROBE_IMAGES, answers, check_deterministic, check_gradient
+from creditscope.stream.guards import PROBE_IMAGES, answers, check_answers, check_deterministic, check_gradient
 from creditscope.stream.isolation import as_float64, in_float64, undisturbed
 from creditscope.stream.trace import capture, cross_entropy
 
@@ -176,33 +176,63 @@ def test_the_answers_within_a_larger_batch_are_the_second_ones() -> None:
     model = network().eval()
     stream, few = find_stream(model), first_images(BATCH, 3)
     asked: list[int] = []
-    model.register_forward_pre_hook(lambda module, args: asked.append(1))
-    model.embed.register_forward_pre_hook(lambda module, args: asked.append(1))
+    model.embed.register_forward_pre_hook(lambda module, args: asked.append(len(args[0])))
     first = answers(stream, few)
-    passes = len(asked)
-    assert torch.equal(check_deterministic(stream, few, first, model(BATCH.inputs)[:3]), first)
-    del asked[passes:]
-    check_deterministic(stream, few, first)
-    assert len(asked) == 2 * passes
+    assert check_answers(stream, few, first, model(BATCH.inputs)[:3]) == Guard(GuardStatus.PASSED)
+    assert asked == [3, PROBE_IMAGES]
+    assert check_answers(stream, few, first) == Guard(GuardStatus.PASSED)
+    assert asked == [3, PROBE_IMAGES, 2]  # one pass over some of them answers both questions
 
 
 def test_dropout_shows_within_a_larger_batch_too() -> None:
     model = Branches(layer=AlwaysDropping).eval()
     stream, few = find_stream(model, "layers"), first_images(BATCH, 3)
-    with undisturbed(model), pytest.raises(NotDeterministic):
-        check_deterministic(stream, few, answers(stream, few), answers(stream, BATCH)[:3])
+    for within in (None, answers(stream, BATCH)[:3]):
+        with undisturbed(model), pytest.raises(NotDeterministic):
+            check_answers(stream, few, answers(stream, few), within)
 
 
-def test_a_network_whose_answers_depend_on_the_other_images_is_deterministic_all_the_same() -> None:
-    class Centred(nn.Module):
-        def forward(self, h: Tensor) -> Tensor:
-            return h - h.mean(0)
+class Centred(nn.Module):
+    def forward(self, h: Tensor) -> Tensor:
+        return h - h.mean(0)
 
+
+def test_a_network_whose_answers_depend_on_the_other_images_is_refused() -> None:
     model = Branches(layer=Centred).eval()
     stream, few = find_stream(model, "layers"), first_images(BATCH, 3)
-    first, within = answers(stream, few), answers(stream, BATCH)[:3]
-    assert not torch.allclose(first, within, rtol=1e-3, atol=1e-5)
-    assert torch.equal(check_deterministic(stream, few, first, within), first)
+    for within in (None, answers(stream, BATCH)[:3]):
+        with pytest.raises(ModelMismatch) as caught:
+            check_answers(stream, few, answers(stream, few), within)
+        what, why, todo = str(caught.value).partition("\n")[0], *str(caught.value).partition("\n")[2].split(". ", 1)
+        assert what.startswith("The answers of Branches for the same images differ by ")
+        assert why == "States and gradients of an image would depend on how the images are batched"
+        assert todo.startswith("Does a normalisation use batch statistics in evaluation mode")
+
+
+@pytest.mark.parametrize("kind", ["exploded", "chaotic", "bfloat16", "float32 only"])
+def test_rounding_is_not_taken_for_dependence(kind: str) -> None:
+    model = {
+        "exploded": lambda: network(w2_std=1e11),
+        "chaotic": lambda: Branches(12, scale=1e3),
+        "bfloat16": lambda: Branches(6).bfloat16(),
+        "float32 only": lambda: Branches(layer=Float32Only),
+    }[kind]().eval()
+    blocks = None if kind == "exploded" else "layers"
+    batch = Batch(BATCH.inputs.to(next(model.parameters()).dtype), BATCH.labels)
+    stream = find_stream(model, blocks)
+    assert check_answers(stream, batch, answers(stream, batch)).passed
+
+
+def test_a_single_image_and_a_fixed_number_of_images_cannot_be_told() -> None:
+    stream, one = find_stream(network()), first_images(BATCH, 1)
+    assert check_answers(stream, one, answers(stream, one)).status is GuardStatus.NOT_POSSIBLE
+
+    class Fixed(nn.Module):
+        def forward(self, h: Tensor) -> Tensor:
+            return h.reshape(PROBE_IMAGES, WIDTH).tanh()
+
+    stream = find_stream(Branches(layer=Fixed).eval(), "layers")
+    assert check_answers(stream, BATCH, answers(stream, BATCH)).status is GuardStatus.NOT_POSSIBLE
 
 
 def test_dropout_that_listens_is_not() -> None:

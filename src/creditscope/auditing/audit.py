@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from creditscope import __version__
 from creditscope.auditing.accuracies import Arm, RecordedAccuracies, arms, paired
+from creditscope.auditing.fingerprints import Fingerprints
 from creditscope.auditing.frozen_controls import FrozenControls
 from creditscope.auditing.input_checks import (
     check_texts,
@@ -68,6 +69,7 @@ def audit(
     initial: nn.Module | Mapping[str, Tensor] | None = None,
     training: Iterable[Any] | None = None,
     reference: nn.Module | None = None,
+    disjoint: bool = True,
 ) -> Report:
     """Audit a trained network; the model is left exactly as it was.
 
@@ -91,6 +93,7 @@ def audit(
     training          batches of the images it was trained on: linear read-outs judge depth without retraining (D10)
     reference         a reference model, for a model whose layers define their own backward: it gives the gradient, and
                       the model's own backward pass is audited as credit if none is given; see `plain_twin`
+    disjoint          False: batches that have samples in common are not refused but counted in the report's guards
 
     >>> import creditscope, torch
     >>> from creditscope.networks.build import build
@@ -116,8 +119,10 @@ def audit(
 
     with undisturbed(stream.model), controls.undisturbed(), probing.prepared():
         if training is not None:
-            probing.fit_readouts(training_images(checked_batches(training, stream.model)), initial)
-        for trace in traces(stream, batches, loss_fn, check_gradient, guards, beside):
+            probing.fit_readouts(
+                training_images(checked_batches(training, stream.model, Fingerprints(disjoint=disjoint))), initial
+            )
+        for trace in traces(stream, batches, loss_fn, check_gradient, guards, beside, disjoint=disjoint):
             ledger.add(trace)
             del trace  # free it before the next one is made
         evidence = probing.completed(ledger.evidence(), loss_fn or cross_entropy, initial)

@@ -9,34 +9,31 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from creditscope.auditing.fingerprints import Fingerprints, tensors_in
 from creditscope.batch import Batch, each_tensor
 from creditscope.diagnostics import diagnostics
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.registry import unknown
 from creditscope.statistics.shares import checked_shares
 
-RUNS, RUN = 16, 256  # how many runs of numbers, and of what length, fingerprint a large tensor
 
-
-def checked_batches(batches: Iterable[Any], model: nn.Module) -> Iterator[Batch]:
-    """Batches on the model's device and in its precision; repeated or empty batches, or none at all, are refused.
+def checked_batches(
+    batches: Iterable[Any], model: nn.Module, fingerprints: Fingerprints | None = None
+) -> Iterator[Batch]:
+    """Batches on the model's device and in its precision; overlapping or empty batches, or none at all, are refused.
 
     Only one batch is kept: it is freed before the next one is fetched.
     """
     anchor = next((tensor for tensor in model.parameters() if tensor.is_floating_point()), torch.zeros(()))
-    seen: dict[tuple[int, ...], int] = {}
+    fingerprints = fingerprints or Fingerprints()
+    count = 0
     for item in _iterate(batches):
-        batch = _pair(item, len(seen))
-        mark = _fingerprint(batch)
-        if mark in seen:
-            raise InvalidInput(
-                f"Batches {seen[mark]} and {len(seen)} hold the same samples.\n"
-                "D4 would mistake the repetition for agreement. Pass disjoint batches."
-            )
-        seen[mark] = len(seen)
+        batch = _pair(item, count)
+        fingerprints.add(batch)
+        count += 1
         yield _placed(batch, anchor)
         del item, batch
-    if not seen:
+    if not count:
         raise InvalidInput(
             "There are no batches.\n"
             "Nothing can be measured. Pass an iterable of (inputs, labels); is yours already exhausted?"
@@ -121,7 +118,7 @@ def _pair(item: Any, index: int) -> Batch:
             f"The labels of batch {index} are a {type(labels).__name__} that cannot be converted to a tensor.\n"
             "Accuracy and loss need class numbers. Pass a tensor of integers."
         ) from error
-    lead = next(_tensors(inputs), None)
+    lead = next(tensors_in(inputs), None)
     if lead is None or labels.dim() == 0 or len(lead) != len(labels) or len(labels) == 0:
         shape = f"type {type(inputs).__name__} without a tensor" if lead is None else f"shape {tuple(lead.shape)}"
         raise InvalidInput(
@@ -129,16 +126,6 @@ def _pair(item: Any, index: int) -> Batch:
             "Each sample needs its label. Both must be tensors of the same length, at least 1."
         )
     return Batch(inputs, labels)
-
-
-def _tensors(inputs: Any) -> Iterator[Tensor]:
-    """The tensors with a batch axis among the inputs of a model."""
-    if isinstance(inputs, Tensor):
-        if inputs.dim():
-            yield inputs
-    elif isinstance(inputs, dict | tuple | list):
-        for value in inputs.values() if isinstance(inputs, dict) else inputs:
-            yield from _tensors(value)
 
 
 def _placed(batch: Batch, anchor: Tensor) -> Batch:
@@ -152,38 +139,6 @@ def _placed(batch: Batch, anchor: Tensor) -> Batch:
     if not labels.is_floating_point() and labels.dtype != torch.bool:
         labels = labels.long()
     return Batch(each_tensor(batch.inputs, place), labels.clone() if labels.is_inference() else labels)
-
-
-def _fingerprint(batch: Batch) -> tuple[int, ...]:
-    """A hash of the labels and inputs: all numbers of a small tensor, some runs of one with more than 4,096.
-
-    Two different batches hardly ever share it.
-    """
-    return tuple(hash(_excerpt(tensor.detach())) for tensor in (*_tensors(batch.inputs), batch.labels))
-
-
-def _excerpt(tensor: Tensor) -> tuple[object, ...]:
-    """The dtype and shape of a tensor and the bytes of its numbers; of a large tensor, those of some runs.
-
-    Reading every number would cost as much as all other guards. The runs are spaced so that they lie in different
-    samples and at different places in them, not all in the black border of an image.
-    """
-    kind, shape, numbers = tensor.dtype, tensor.shape, tensor.numel()
-    if numbers <= RUNS * RUN:
-        return kind, shape, _array(tensor.cpu()).tobytes()
-    size = numbers // shape[0]
-    step = size * (shape[0] // RUNS) + int(0.618 * size) + 1
-    if tensor.device.type != "cpu":
-        return kind, shape, _array(tensor.flatten().unfold(0, RUN, step).cpu()).tobytes()
-    flat = _array(tensor).reshape(-1)  # slices of an array cost less than those of a tensor
-    scale = len(flat) // numbers
-    return kind, shape, *[flat[i : i + scale * RUN].tobytes() for i in range(0, len(flat), scale * step)]
-
-
-def _array(tensor: Tensor) -> Any:
-    """The numbers as a numpy array, as bytes where numpy lacks the dtype."""
-    known = tensor.dtype in (torch.float32, torch.int64, torch.float64, torch.uint8, torch.float16)
-    return tensor.numpy() if known else tensor.contiguous().view(torch.uint8).numpy()
 
 
 def checked_limits(thresholds: Mapping[str, float] | None) -> dict[str, float]:

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from creditscope.auditing.fingerprints import Fingerprints
 from creditscope.auditing.input_checks import check_labels, checked_batches
 from creditscope.batch import Batch, first_images
 from creditscope.errors import InvalidInput
 from creditscope.provenance import Guard, GuardStatus
-from creditscope.stream.guards import PROBE_IMAGES, check_deterministic, check_gradient
+from creditscope.stream.guards import PROBE_IMAGES, check_answers, check_gradient
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, Trace, capture, cross_entropy
 
@@ -25,21 +26,24 @@ def traces(
     gradient_check: bool,
     guards: dict[str, Guard],
     beside: Callable[[Batch, Trace], None] = lambda batch, trace: None,
+    *,
+    disjoint: bool = True,
 ) -> Iterator[Trace]:
     """One trace per batch; the guards check the model on the first images before anything is measured.
 
     guards  receives the outcome of every guard
     beside  called with every batch and its trace; the batch is freed afterwards
+    disjoint  False: batches with common samples are not refused but counted in the guard
     """
     classes = index = 0
-    gradient = Guard(GuardStatus.OFF)
-    for batch in checked_batches(batches, stream.model):  # enumerate() would keep the last one alive
+    gradient, fingerprints = Guard(GuardStatus.OFF), Fingerprints(disjoint=disjoint)
+    for batch in checked_batches(batches, stream.model, fingerprints):  # enumerate() would keep the last one alive
         if index == 0:
             few = first_images(batch, PROBE_IMAGES)
             with as_input_error(stream.model, batch):
                 logits = stream.settle(few.inputs)
                 if gradient_check:
-                    check_deterministic(stream, few, logits)
+                    independent = check_answers(stream, few, logits)
             classes = logits.shape[-1]
         if loss_fn is None:
             check_labels(batch, classes, index)
@@ -48,13 +52,16 @@ def traces(
                 gradient = check_gradient(stream, few, loss_fn or cross_entropy)
             trace = capture(stream, batch, loss_fn or cross_entropy)
             if index == 0 and not gradient_check:
-                check_deterministic(stream, few, logits, trace.logits[:PROBE_IMAGES])
+                larger = len(batch.labels) > PROBE_IMAGES
+                independent = check_answers(stream, few, logits, trace.logits[:PROBE_IMAGES] if larger else None)
         if index == 0:
             guards.update(stream.checks(), deterministic=Guard(GuardStatus.PASSED), gradient=gradient)
+            guards["independent"] = independent
         beside(batch, trace)
         yield trace
         del batch, trace
         index += 1  # noqa: SIM113
+    guards["disjoint"] = fingerprints.guard()
 
 
 @contextmanager

@@ -1,0 +1,113 @@
+"""Fingerprints of samples: finds batches that overlap, repeat or hold the same samples in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from creditscope.batch import Batch
+from creditscope.errors import InvalidInput
+from creditscope.provenance import Guard, GuardStatus
+
+Words = np.ndarray[Any, np.dtype[np.uint64]]
+SHARE, FEWEST = 0.05, 8  # so large a share of all samples, and so many, must come again
+EXCESS = 3  # and so many times more than equal samples within batches explain
+
+REMEDY = (
+    "D4 would mistake the repetition for agreement, and intervals over images would be too narrow. Pass disjoint "
+    "batches (one pass over the data, without replacement), or disjoint=False to have it reported instead."
+)
+
+
+class Fingerprints:
+    """64 bits per sample of all batches so far, inputs and label together.
+
+    Datasets hold some samples twice, and inputs with few values (bits, short texts) hold many. Equal samples of that
+    kind also meet *within* a batch; those of repeated or overlapping batches meet only across batches. So batches are
+    refused where more than `SHARE` of the samples come again, and `EXCESS` times more than the equal pairs within
+    batches let expect. Of a batch of at least two samples that all came before the share is not asked, and its exact
+    copy is refused in any case. Draws with replacement look like a dataset that holds samples twice, and pass.
+
+    disjoint  False if the caller knows that batches overlap: it is said in the guard, not refused
+    """
+
+    def __init__(self, *, disjoint: bool = True) -> None:
+        self._disjoint = disjoint
+        self._known = np.empty(0, np.uint64)
+        self._whole: dict[bytes, int] = {}
+        self._samples = self._again = self._batches = 0
+        self._pairs = self._equal_pairs = 0
+        self._expected = 0.0
+
+    def add(self, batch: Batch) -> None:
+        """Compare a batch with all earlier ones."""
+        marks = sample_hashes(batch)
+        index, key = self._batches, sha256(marks.tobytes()).digest()
+        count, again = len(marks), int(np.isin(marks, self._known).sum())
+        _, copies = np.unique(marks, return_counts=True)
+        self._pairs += count * (count - 1) // 2
+        self._equal_pairs += int((copies * (copies - 1) // 2).sum())
+        rate = self._equal_pairs / self._pairs if self._pairs else 0.0
+        self._expected += count * min(1.0, self._samples * rate)
+        self._samples, self._again = self._samples + count, self._again + again
+        many = self._again >= FEWEST and self._again > SHARE * self._samples
+        whole = again == count > 1
+        if self._disjoint and count > 1 and key in self._whole:
+            raise InvalidInput(f"Batches {self._whole[key]} and {index} hold the same samples.\n{REMEDY}")
+        if self._disjoint and (many or whole) and self._again > EXCESS * self._expected:
+            raise InvalidInput(
+                f"{again:,} of the {count:,} samples of batch {index} occurred in earlier batches.\n{REMEDY}"
+            )
+        self._known = np.union1d(self._known, marks)
+        self._whole.setdefault(key, index)
+        self._batches += 1
+
+    def guard(self) -> Guard:
+        """How many samples came again."""
+        text = f"{self._again:,} of {self._samples:,} samples occurred in an earlier batch" if self._again else ""
+        return Guard(GuardStatus.PASSED if self._disjoint or not self._again else GuardStatus.OFF, text)
+
+
+def sample_hashes(batch: Batch) -> Words:
+    """One 64-bit hash per sample, of every number of its inputs and its label.
+
+    Σ_j w_j·x_j mod 2⁶⁴ over the 64-bit words x_j of a sample, w_j odd and fixed: exact integers, so that the hash does
+    not depend on the place of the sample in its batch.
+    """
+    count = len(batch.labels)
+    total = np.zeros(count, np.uint64)
+    for place, tensor in enumerate((*tensors_in(batch.inputs), batch.labels)):
+        rows = _words(tensor.detach() if len(tensor) == count else tensor.detach()[None])
+        weights = np.random.default_rng((place, rows.shape[1])).integers(0, 1 << 63, rows.shape[1], np.uint64) * 2 + 1
+        hashed = rows @ weights.astype(np.uint64)
+        total = (total ^ hashed) * np.uint64(0x9E3779B97F4A7C15)  # not a sum: (x, y) is not (y, x)
+    return total
+
+
+def tensors_in(inputs: Any) -> Iterator[Tensor]:
+    """The tensors with an axis among the inputs of a model."""
+    if isinstance(inputs, Tensor):
+        if inputs.dim():
+            yield inputs
+    elif isinstance(inputs, dict | tuple | list):
+        for value in inputs.values() if isinstance(inputs, dict) else inputs:
+            yield from tensors_in(value)
+
+
+def _words(tensor: Tensor) -> Words:
+    """The bytes of each sample as 64-bit words, filled up with zeros.
+
+    Low bits decide most of a product mod 2⁶⁴, and in round numbers such as 1.0 they are zero: high bits are added to
+    them. The shifts are invertible, so that different words stay different.
+    """
+    raw = tensor.cpu().contiguous().flatten(1) if tensor.dim() > 1 else tensor.cpu().contiguous()[:, None]
+    data = raw.view(torch.uint8).numpy()
+    missing = -data.shape[1] % 8
+    words: Words = (np.pad(data, ((0, 0), (0, missing))) if missing else data).view(np.uint64)
+    mixed: Words = words ^ (words >> np.uint64(23)) ^ (words >> np.uint64(32)) ^ (words >> np.uint64(55))
+    return mixed
