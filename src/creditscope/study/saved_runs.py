@@ -45,8 +45,8 @@ def beside_controls(views: Sequence[AuditView], others: Iterable[RunRecord] = ()
 
 
 def _in_current_words(view: AuditView) -> AuditView:
-    """The view with the remedies and explanations of this version, which older records do not hold."""
-    if view.report is None:
+    """The view of a run with the remedies and explanations of this version, which older records do not hold."""
+    if view.report is None or view.run is None:  # a report in a file of its own is shown as it was written
         return view
     findings = {code: in_current_words(finding) for code, finding in view.report.findings.items()}
     return replace(view, report=view.report.model_copy(update={"findings": findings}))
