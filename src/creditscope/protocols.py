@@ -18,6 +18,7 @@ class Mode:
     requires  maps a code to the cause that counts ("" = any). A diagnostic that fires for another cause counts as
               passed: a reference that is small because the network fits its data has not collapsed.
     flag, letter  its names in protocols that judge by flags
+    consequence   a sentence that several modes may share and the reader is told once
     instead   the mode that is judged in its place where the control that it needs was not supplied
     optional  ruled out where its question does not arise for the network
     """
@@ -27,6 +28,7 @@ class Mode:
     requires: Mapping[str, str]
     flag: str = ""
     letter: str = ""
+    consequence: str = ""
     instead: Mode | None = None
     optional: bool = False
 
@@ -90,6 +92,9 @@ _FOUR = (
     Mode("drift", "One direction dominates the reference gradients.", {"D4": ""}, "(c) drift", "(c)"),
     Mode("depth", "The trained blocks are no better than frozen ones.", {"D3": ""}, "(d) depth", "(d)"),
 )
+_INVALID = (
+    "The reference gradient fell below the clamp of the usual cosine, so that Γ as usually computed is invalid."
+)
 _UNUSED_DEPTH = "The trained blocks are no better than frozen random ones."
 PUBLISHED = {"D3": "published"}  # the first edition's intervals
 DEFAULT = "strict"
@@ -101,15 +106,15 @@ PROTOCOLS: Mapping[str, AuditProtocol] = {
             NON_FINITE,
             Mode(
                 "exploded block",
-                "One block made the stream explode, and the reference gradient fell below the clamp of the usual "
-                "cosine: Γ as usually computed is invalid.",
+                "One block made the stream explode.",
                 {"D1": "", "D2:tail": ""},
+                consequence=_INVALID,
             ),
             Mode(
                 "exploded stream",
-                "The stream exploded over several blocks or in a part of the images, and the reference gradient fell "
-                "below the clamp of the usual cosine: Γ as usually computed is invalid.",
+                "The stream exploded over the whole network, or in a part of the images.",
                 {"D1:stream": "", "D2:tail": ""},
+                consequence=_INVALID,
             ),
             Mode("dead states", "The loss does not depend on one of the states.", {"D11": ""}),
             Mode("dead blocks", "No block has an influence on the loss.", {"D12": ""}, optional=True),
@@ -238,7 +243,8 @@ def _not_known(mode: Mode, findings: Mapping[str, Finding]) -> str:
 
 def _why(findings: Mapping[str, Finding], shown: tuple[Mode, ...], still_open: tuple[Mode, ...]) -> str:
     if shown:
-        return " ".join(mode.means for mode in shown)
+        sentences = (*(mode.means for mode in shown), *(mode.consequence for mode in shown))
+        return " ".join(sentence for sentence in dict.fromkeys(sentences) if sentence)
     if still_open:
         reasons = (
             _open(code, findings.get(code))
