@@ -177,6 +177,7 @@ BORROWED = RunGroup(
 )
 CLAIM = Claim("BP is better than DFA", "speed", bp_is_better)
 MADE = Paper(
+    protocol="three",
     name="made",
     title="An Invented Paper",
     citation="Nobody, An Invented Paper (2020)",
