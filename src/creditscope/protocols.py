@@ -92,9 +92,7 @@ _FOUR = (
     Mode("drift", "One direction dominates the reference gradients.", {"D4": ""}, "(c) drift", "(c)"),
     Mode("depth", "The trained blocks are no better than frozen ones.", {"D3": ""}, "(d) depth", "(d)"),
 )
-_INVALID = (
-    "The reference gradient fell below the clamp of the usual cosine, so that Γ as usually computed is invalid."
-)
+_INVALID = "The reference gradient fell below the clamp of the usual cosine, so that Γ as usually computed is invalid."
 _UNUSED_DEPTH = "The trained blocks are no better than frozen random ones."
 PUBLISHED = {"D3": "published"}  # the first edition's intervals
 DEFAULT = "strict"

@@ -167,7 +167,7 @@ class Overwriting(nn.Module):
     def forward(self, state: Tensor) -> Tensor:
         out = self.block(state)
         over = self.share * out + (1 - self.share) * torch.ones_like(out)
-        hit = torch.arange(len(out)) < self.images * len(out)
+        hit = out.flatten(1).mean(1).mul(1e3).abs().frac() < self.images  # by the image, not by its place in the batch
         return torch.where(hit.view(-1, *[1] * (out.dim() - 1)), over, out)
 
 
