@@ -132,6 +132,8 @@ class Limit:
 
 
 def _figures(at: float) -> str:
+    if not math.isfinite(at):
+        return f"{at:g}"
     fraction = Fraction(at).limit_denominator(9)
     return str(fraction) if float(f"{at:g}") != at and float(fraction) == at else f"{at:g}"
 
