@@ -13,15 +13,15 @@ from creditscope import errors
 
 ERRORS = [name for name, value in vars(errors).items() if isinstance(value, type)]
 NAMES = [name for name in creditscope.__all__ if name not in ("__version__", *ERRORS)] + ["CreditscopeError"]
-NEEDS = {"CreditscopeCallback": "lightning"}
+ELSEWHERE = {"CreditscopeCallback"}  # run with Lightning itself, in tests/thirdparty
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.thirdparty] if name in NEEDS else []) for name in NAMES]
-)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ELSEWHERE])
 def test_the_example_of_a_public_name_runs(name: str) -> None:
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
+    runs_its_example(name)
+
+
+def runs_its_example(name: str) -> None:
     found = [test for test in doctest.DocTestFinder().find(getattr(creditscope, name), name) if test.examples]
     assert found, f"creditscope.{name} has no example"
     for test in found:

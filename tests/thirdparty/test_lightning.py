@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests.test_guides import ran
+from tests.test_public_page import runs_its_example
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -135,3 +136,7 @@ def test_the_guide_runs_as_it_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     found = ran("monitor-a-lightning-run.md", monkeypatch)
     assert [row.epoch for row in found["callback"].monitor.history] == [0, 1, 2]
     assert len(found["monitor"].history) == 3
+
+
+def test_the_example_of_the_callback_runs() -> None:
+    runs_its_example("CreditscopeCallback")
