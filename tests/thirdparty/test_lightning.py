@@ -112,7 +112,7 @@ def test_a_run_whose_stream_has_exploded_is_stopped_if_asked(stop: bool, tmp_pat
     trainer = fitted(module(w2_std=1e9, rate=0.0), [callback], tmp_path)
     assert {"D1", "D2"} <= set(heard)
     assert trainer.current_epoch == (1 if stop else 3)
-    assert str(callback.monitor.report().verdict).startswith("FAIL(D1+D2")
+    assert str(callback.monitor.report().verdict).startswith("FAIL(D1+D1:stream+D2:tail")
 
 
 def test_tensorboard_takes_the_numbers(tmp_path: Path) -> None:
