@@ -189,7 +189,8 @@ class Finding:
     @property
     def margin(self) -> float | None:
         """Distance to the limit, positive on the passing side."""
-        if self.measurement is None or self.status is Status.SKIPPED or not math.isfinite(self.measurement.value):
+        unjudged = self.status in (Status.SKIPPED, Status.MEASURED)
+        if self.measurement is None or unjudged or not math.isfinite(self.measurement.value):
             return None
         return self.limit.margin(self.measurement.value)
 

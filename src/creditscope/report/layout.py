@@ -89,7 +89,14 @@ class Flag:
     @property
     def cells(self) -> tuple[str, ...]:
         """The texts of the line."""
-        return self.code, self.title, self.status, self.value, f"fires {self.limit}", self.distance
+        return (
+            self.code,
+            self.title,
+            self.status,
+            self.value,
+            f"fires {self.limit}" if self.limit else "",
+            self.distance,
+        )
 
 
 def flag_section(flags: Sequence[Flag], width: int, paint: Paint) -> str:

@@ -9,7 +9,7 @@ from creditscope.records.report import Report
 from creditscope.report.claim_card import claim_card
 from creditscope.report.form.reporting_form import form
 from creditscope.report.layers import WHY_GATED, Column, columns
-from creditscope.report.numbers import distance, interval, limit, number, value
+from creditscope.report.numbers import distance, firing_side, interval, number, value
 from creditscope.report.reading import advisory, not_meant, remedies
 from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
@@ -67,7 +67,7 @@ FINDINGS = ("", "diagnostic", "status", "value", "fires", "margin", "")
 def _finding(finding: Finding, report: Report) -> tuple[str, ...]:
     notes = (interval(finding), finding.note, "advisory" if advisory(report, finding.code) else "")
     status = f"**{finding.status}**" if finding.status == "fires" else str(finding.status)
-    plain = (value(finding), limit(finding.limit), distance(finding), "; ".join(note for note in notes if note))
+    plain = (value(finding), firing_side(finding), distance(finding), "; ".join(note for note in notes if note))
     return (finding.code, escaped(finding.title), status, *(escaped(text) for text in plain))
 
 

@@ -7,7 +7,7 @@ from html import escape
 
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
-from creditscope.report.numbers import limit, value
+from creditscope.report.numbers import firing_side, value
 from creditscope.verdict import Finding, Status
 
 TONES = {"pass": "#1a7f37", "fail": "#b42318", "inconclusive": "#8a6d00", "control": "#57606a"}
@@ -17,7 +17,7 @@ STATUS = {Status.FIRES: "#b42318", Status.PASS: "#1a7f37"}
 def fragment(report: Report) -> str:
     """The verdict of a report and one line per diagnostic that was measured."""
     rows = [
-        (finding.code, finding.title, _status(finding), escape(value(finding)), escape(limit(finding.limit)))
+        (finding.code, finding.title, _status(finding), escape(value(finding)), escape(firing_side(finding)))
         for finding in report.findings.values()
         if finding.status is not Status.SKIPPED
     ]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from creditscope.verdict import Finding, Limit
+from creditscope.verdict import Finding, Limit, Status
 
 ABSENT = "-"
 UNITS = {"points": " pp", "decades": "", "absolute": ""}
@@ -32,6 +32,11 @@ def number(value: float | None) -> str:
 def limit(bound: Limit) -> str:
     """The firing side of a limit, for example '> 50'."""
     return f"{'>' if bound.fires == 'above' else '<'} {bound.text}{UNITS[bound.unit]}"
+
+
+def firing_side(finding: Finding) -> str:
+    """Where a finding fires; empty where its protocol sets no limit."""
+    return "" if finding.status is Status.MEASURED else limit(finding.limit)
 
 
 def value(finding: Finding) -> str:

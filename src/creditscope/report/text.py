@@ -21,7 +21,7 @@ from creditscope.report.layout import (
     verdict_section,
     wrapped,
 )
-from creditscope.report.numbers import accuracy, distance, interval, limit, number, value
+from creditscope.report.numbers import accuracy, distance, firing_side, interval, number, value
 from creditscope.report.reading import advisory, asked, left_open, not_meant, remedies
 from creditscope.verdict import Finding, Status
 
@@ -141,7 +141,7 @@ def _flag(report: Report, finding: Finding) -> Flag:
         status="FIRES" if finding.status is Status.FIRES else str(finding.status),
         style=STATUS_STYLES.get(finding.status, "yellow"),
         value=value(finding),
-        limit=limit(finding.limit),
+        limit=firing_side(finding),
         distance=distance(finding),
         notes=notes,
     )

@@ -9,7 +9,7 @@ from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.report.form.pitfalls import Pitfall, pitfalls
 from creditscope.report.form.setting import setting
-from creditscope.report.numbers import accuracy, interval, limit, number, value
+from creditscope.report.numbers import accuracy, firing_side, interval, limit, number, value
 from creditscope.report.reading import asked
 from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
@@ -60,7 +60,8 @@ def _finding(finding: Finding) -> Iterator[str]:
     if finding.measurement is None:
         yield f"{finding.status}, fires {limit(finding.limit)}"
     else:
-        yield f"{value(finding)}, fires {limit(finding.limit)}: {finding.status}"
+        side = firing_side(finding)
+        yield f"{value(finding)}, fires {side}: {finding.status}" if side else f"{value(finding)}: {finding.status}"
     if finding.measurement is not None and finding.per_layer:
         yield f"per {LAYER[finding.measurement.axis]} {_layers(finding.per_layer)}"
     if finding.per_seed:

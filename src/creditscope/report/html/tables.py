@@ -9,7 +9,7 @@ from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
 from creditscope.report.layers import WHY_GATED, columns, measure_title
-from creditscope.report.numbers import ABSENT, accuracy, distance, interval, limit, number, value
+from creditscope.report.numbers import ABSENT, accuracy, distance, firing_side, interval, number, value
 from creditscope.report.reading import advisory
 from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
@@ -69,7 +69,7 @@ def finding_views(report: Report) -> list[FindingView]:
             ICONS[finding.status],
             TONES.get(finding.status, "open") if not _soft(finding, report) else "open",
             value(finding),
-            limit(finding.limit),
+            firing_side(finding),
             distance(finding),
             interval(finding),
             advisory(report, finding.code),

@@ -9,7 +9,7 @@ from creditscope.report.claim_card import claim_card
 from creditscope.report.form.reporting_form import form
 from creditscope.report.latex.escaping import escaped
 from creditscope.report.layers import WHY_GATED, Column, columns
-from creditscope.report.numbers import distance, limit, number, value
+from creditscope.report.numbers import distance, firing_side, number, value
 from creditscope.report.reading import advisory
 from creditscope.report.views import AuditView
 
@@ -41,7 +41,7 @@ def findings(report: Report) -> str:
             f"{finding.code}{'*' if advisory(report, finding.code) else ''}",
             escaped(finding.title),
             escaped(value(finding)),
-            escaped(limit(finding.limit)),
+            escaped(firing_side(finding)),
             f"\\textbf{{{finding.status}}}" if finding.status == "fires" else str(finding.status),
             escaped(distance(finding)),
         )
