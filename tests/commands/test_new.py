@@ -40,11 +40,13 @@ def test_there_is_a_template_for_every_kind() -> None:
     assert set(NAMES) == set(Entry)
 
 
+@pytest.mark.slow
 def test_the_written_tests_pass(plugins: Path) -> None:
     done = called("pytest", "-q", "-p", "no:cacheprovider", ".", folder=plugins)
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_every_new_entry_holds_its_contract(plugins: Path) -> None:
     loaded = [part for name in NAMES.values() for part in ("-p", name.lower())]
     chosen = " or ".join(NAMES.values())

@@ -72,7 +72,6 @@ class SoundCredit:
 
     name: str
     plant: Plant
-    slow: bool = False
 
 
 @cache
@@ -338,5 +337,5 @@ SOUND: tuple[SoundCredit, ...] = (
         lambda found: found.audited(credit=node_perturbation(found.network), credit_local="forward"),
     ),
     SoundCredit("honest predictions", lambda found: found.audited(predict=lambda batch: found.network(batch.inputs))),
-    SoundCredit("direct feedback with a penalty, trained by its recipe", own_rule(1e-2, "dfa", 100), slow=True),
+    SoundCredit("direct feedback with a penalty, trained by its recipe", own_rule(1e-2, "dfa", 100)),
 )

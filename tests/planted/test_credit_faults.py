@@ -16,6 +16,7 @@ def noticed(report: Report) -> set[str]:
     return {code for code in ABOUT_CREDIT if report.findings[code].status == "fires" or code in warned}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_planted_fault_is_noticed(fault: CreditFault) -> None:
     report = audit(**fault.plant(base()))
@@ -28,10 +29,8 @@ def test_a_planted_fault_is_noticed(fault: CreditFault) -> None:
         assert noticed(report) & set(fault.seen)
 
 
-@pytest.mark.parametrize(
-    "sound",
-    [pytest.param(sound, marks=pytest.mark.slow if sound.slow else (), id=sound.name) for sound in SOUND],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("sound", SOUND, ids=[sound.name for sound in SOUND])
 def test_sound_credit_raises_no_alarm(sound: SoundCredit) -> None:
     report = audit(**sound.plant(base()))
     assert noticed(report) == set()
