@@ -78,6 +78,11 @@ class AuditProtocol:
     warnings: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
+    def needs_network(self) -> frozenset[str]:
+        """Codes in a form that stored findings do not hold; D3 needs accuracies only, in any form."""
+        return frozenset(self.variants) - {"D3"}
+
+    @property
     def codes(self) -> tuple[str, ...]:
         """The diagnostics that can fail a network; every other one is advisory."""
         return _codes(self.modes)

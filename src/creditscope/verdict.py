@@ -205,6 +205,10 @@ def untrusted_states(findings: Mapping[str, Finding]) -> frozenset[int]:
     return frozenset(layer for layer, value in enumerate(dead.per_layer) if dead.limit.past(value))
 
 
+# Measures that a collapsed reference makes invalid: clamped cosines and absolute steps.
+CLAMPED = ("gamma_clamped", "gamma_clamped_mean", "rho_absolute", "rho_absolute_bp", "nudge_absolute")
+
+
 def reference_collapsed(findings: Mapping[str, Finding]) -> bool:
     """Whether D2 says that the reference has collapsed: clamped cosines and absolute steps are then invalid."""
     reference = findings.get("D2")

@@ -13,9 +13,8 @@ from creditscope.evidence.credit import CreditEvidence, Interventions, LabelDepe
 from creditscope.evidence.norms import non_finite
 from creditscope.evidence.records import Evidence
 from creditscope.statistics.layers import deep_mean, mean, spread
-from creditscope.verdict import Measurement, Missing, Reason
+from creditscope.verdict import CLAMPED, Measurement, Missing, Reason
 
-CLAMPED = ("gamma_clamped", "gamma_clamped_mean", "rho_absolute", "rho_absolute_bp", "nudge_absolute")
 INVALID = "invalid: the reference gradient lies below the clamp, or the step is absolute (D2)"
 
 

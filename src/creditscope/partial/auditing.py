@@ -185,7 +185,7 @@ def _over_seeds(readings: Sequence[Reading]) -> Reading:
 
 
 def _check(protocol: str, counts: Mapping[str, int | None]) -> None:
-    if variants := set(protocol_named(protocol).variants) - {"D3"}:  # D3 is computed from accuracies, in any form
+    if variants := protocol_named(protocol).needs_network:
         raise InvalidInput(
             f"The protocol {protocol!r} measures {', '.join(variants)} in another form.\n"
             "A log gives no bound on that form. Use three or four, or audit the weights."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from creditscope.records.report import Report
 from creditscope.registry import natural_key
-from creditscope.verdict import Limit, Measurement, Reason, Status, reference_collapsed
+from creditscope.verdict import CLAMPED, Limit, Measurement, Reason, Status, reference_collapsed
 
 # Titles of the known measures, in the order of their columns; other numbers follow under their own names.
 STREAM = "hidden_norm"
@@ -33,7 +33,6 @@ HEADINGS = {
     "bridge_residual": "bridge residual",
 }
 ELSEWHERE = ("gradient_norm", "gamma_null", "gamma_null_std", "gamma_random")  # shown by D2 and D6
-CLAMPED = ("gamma_clamped", "gamma_clamped_mean", "rho_absolute", "rho_absolute_bp", "nudge_absolute")
 WHY_GATED = "invalid, because the reference gradient lies below the clamp or the step is absolute (D2)"
 
 

@@ -38,7 +38,7 @@ def beside_controls(views: Sequence[AuditView], others: Iterable[RunRecord] = ()
     records = {record.key: record for record in others if record.spec.get("control") == "frozen"}
     records |= {view.run.key: view.run for view in views if view.run is not None}
     for protocol in waiting:
-        if protocol in PROTOCOLS and not set(PROTOCOLS[protocol].variants) - {"D3"}:
+        if protocol in PROTOCOLS and not PROTOCOLS[protocol].needs_network:
             seeds = _judged(records, protocol)
             views = [_joined(view, seeds, protocol) for view in views]
     return views

@@ -62,7 +62,7 @@ def audit_table(
     runs: Plan, store: Store, *, protocol: str = DEFAULT, limits: Mapping[str, float] | None = None
 ) -> list[AuditRow]:
     """A row for each setting of a study, over its seeds; `limits` replaces limits of diagnostics by code."""
-    if variants := set(protocol_named(protocol).variants) - {"D3"}:  # D3 is computed from accuracies, in any form
+    if variants := protocol_named(protocol).needs_network:
         raise InvalidInput(
             f"The protocol {protocol!r} measures {', '.join(variants)} in a form that records do not hold.\n"
             "The verdicts would use other numbers. Use strict, three or four, or audit the weights."
