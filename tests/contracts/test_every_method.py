@@ -22,6 +22,7 @@ from creditscope.methods.wrappers import Frozen, Ladder, Penalty, Shallow, wrapp
 from creditscope.networks import networks
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
+from creditscope.options import Option
 from creditscope.records.run import HistoryRow, RunRecord
 from creditscope.stream.find import find_stream
 from creditscope.stream.trace import capture
@@ -31,7 +32,14 @@ from creditscope.training.recipe import Recipe
 from creditscope.training.weights import load_weights
 
 SHAPE, CLASSES = (2, 8, 8), 3
-SMALL: dict[str, int] = {"d": 16, "depth": 2, "channels": 4, "width": 12, "heads": 2}  # where a network has them
+SMALL: dict[str, Option] = {  # where a network has them
+    "d": 16,
+    "depth": 2,
+    "channels": 4,
+    "width": 12,
+    "heads": 2,
+    "widths": (16,),
+}
 
 
 class Case(NamedTuple):

@@ -8,18 +8,20 @@ import torch
 from creditscope.batch import Batch
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
+from creditscope.options import Option
 
 SHAPE, CLASSES = (3, 8, 8), 4
-OPTIONS: dict[str, dict[str, int]] = {
+OPTIONS: dict[str, dict[str, Option]] = {
     "resmlp": {"d": 12, "depth": 3},
     "student_net": {"d": 9, "depth": 3},
     "vit_mini": {"d": 8, "depth": 2, "heads": 2},
     "small_cnn": {"channels": 3, "width": 11},
     "small_resnet": {"channels": 3, "depth": 4},
+    "mlp": {"widths": (12, 9), "depth": 3, "activation": "tanh"},
 }
 
 
-def small(name: str, **options: bool | int | float) -> StagedNetwork:
+def small(name: str, **options: Option) -> StagedNetwork:
     """A small network in float64, with BatchNorm statistics that are not the trivial ones."""
     network = build(name, SHAPE, CLASSES, 5, **{**OPTIONS[name], **options}).double().train()
     with torch.no_grad():

@@ -27,7 +27,7 @@ WARM_UP = 0.2  # share of the steps in which only V and the read-out learn
     summary="Credit Bridge: a network V learns the value of every state, last one first; credit is its gradient.",
     formula="a_l = ∇_h V(h_l, l/L, e),  V trained on (V(h_l) - target_l)² and on ∇V(h_L) = g_L",
     paper="Hao, Wan and Zhai (2026)",
-    networks=("resmlp", "student_net"),
+    networks=("resmlp", "student_net", "mlp"),
 )
 @dataclass(frozen=True)
 class CreditBridge(BridgeRule):

@@ -22,7 +22,7 @@ BRIDGE = "bridge"
     summary="State Bridge: a network G learns to predict h_L from h_l; credit is the loss gradient at its output.",
     formula="a_l = ∂ℓ(readout(G(h_l, l/L, e)))/∂h_l,  e held constant,  G trained on mean‖G - h_L‖² / mean‖h_L‖²",
     paper="Hao, Wan and Zhai (2026)",
-    networks=("resmlp", "student_net"),
+    networks=("resmlp", "student_net", "mlp"),
 )
 @dataclass(frozen=True)
 class StateBridge(BridgeRule):
