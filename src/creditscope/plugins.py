@@ -38,8 +38,7 @@ def named_object(path: str) -> Any:
     module_name, separator, name = path.partition(":")
     if not separator or not module_name or not name:
         raise InvalidInput(
-            f"{path!r} does not name a function.\n"
-            "No network can be made to load the weights into. Write it as package.module:function."
+            f"{path!r} does not name a function.\nNothing can be called. Write it as package.module:function."
         )
     with _current_folder_first():
         target: Any = _imported(module_name, f"The module {module_name!r}")

@@ -122,3 +122,76 @@ def test_threads_are_what_was_asked_for(audited):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.fixture
+def controls(folder):
+    """initial.safetensors, and controls that learned outside the blocks, inside them too, or not at all."""
+    start = load_file("weights.safetensors")
+    noise = torch.Generator().manual_seed(3)
+
+    def changed(wanted):
+        return {name: value + torch.randn(value.shape, generator=noise) * wanted(name) for name, value in start.items()}
+
+    save_file(start, "initial.safetensors")
+    save_file(changed(lambda name: 0.3), "trained.safetensors")
+    save_file(changed(lambda name: 0.0 if name.startswith("blocks.") else 0.3), "frozen.safetensors")
+    save_file(changed(lambda name: 0.3), "moved.safetensors")
+    return folder
+
+
+def test_a_control_given_as_weights_is_asked_the_same_images(audited, controls):
+    done = audited(
+        "--control", "frozen.safetensors", "--initial", "initial.safetensors", "--out", "r.json",
+        weights="trained.safetensors",
+    )  # fmt: skip
+    assert (done.code in (0, 1, 3), done.err) == (True, "")
+    ours = Report.from_json("r.json")
+    start, trained, frozen = (build("resmlp", 6, 3, 1, d=8, depth=2) for _ in range(3))
+    for network, name in ((start, "initial"), (trained, "trained"), (frozen, "frozen")):
+        network.load_state_dict(load_file(f"{name}.safetensors"))
+    stored = load_file("batches.safetensors")
+    pairs = list(zip(stored["inputs"].split(128), stored["labels"].split(128), strict=True))
+    theirs = package.audit(trained, pairs, control=frozen, initial=start)
+    assert ours.findings == theirs.findings
+    assert "paired over the same 300 test images" in ours.findings["D3"].note
+    assert ours.control_source == "measured"
+
+
+def test_a_control_whose_blocks_moved_is_refused(audited, controls):
+    done = audited("--control", "moved.safetensors", "--initial", "initial.safetensors", weights="trained.safetensors")
+    assert done.code == 2
+    assert "is not frozen" in done.err
+
+
+def test_a_typed_control_accuracy_says_so(audited):
+    done = audited("--control-accuracy", "0.5")
+    assert "control accuracy typed in" in " ".join(done.out.split())
+
+
+def test_a_function_of_ones_own_gives_the_credit(audited, folder):
+    (folder / "rule.py").write_text(
+        "import torch\n"
+        "def credit(network):\n"
+        "    def signals(batch):\n"
+        "        _, states = [], []\n"
+        "        h = network.embedding(batch.inputs)\n"
+        "        for index in range(len(network.blocks)):\n"
+        "            states.append(h)\n"
+        "            h = network.merge(index, h, network.branch(index, h))\n"
+        "        return [torch.ones_like(s.detach()) for s in (*states, h)]\n"
+        "    return signals\n"
+        "def nothing(network):\n    return 3\n"
+        "def broken(network):\n    return network.nowhere\n"
+        "number = 4\n"
+    )
+    audited("--credit", "rule:credit", "--out", "r.json")
+    assert len(Report.from_json("r.json").measures["gamma"].per_layer) == 3
+    for name, words in (
+        ("nothing", "rule:nothing returned a int"),
+        ("broken", "rule:broken failed when called with the network: AttributeError"),
+        ("number", "rule:number is a int, not a function"),
+    ):
+        done = audited("--credit", f"rule:{name}")
+        assert done.code == 2
+        assert words in done.err

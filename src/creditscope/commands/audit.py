@@ -45,6 +45,18 @@ BatchSize = Annotated[int, _images("Number of images per batch.", min=1)]
 First = Annotated[int | None, _images("Use only the first N images.", min=1)]
 Accuracies = Annotated[list[float] | None, _claim("Accuracy from 0 to 1, once per seed; default: measured.", "SHARE")]
 Controls = Annotated[list[float] | None, _claim("Accuracy of the frozen-block control, once per seed.", "SHARE")]
+ControlWeights = Annotated[
+    list[Path] | None,
+    _claim("Weights of the frozen control, asked the same images. Repeatable, one per seed.", "FILE"),
+]
+Initial = Annotated[
+    Path | None,
+    _claim("Weights before training; a control whose blocks differ from them is refused.", "FILE"),
+]
+Credit = Annotated[
+    str | None,
+    _claim("Your function: network -> its credit, a function Batch -> [a_0..a_L].", "MODULE:FUNCTION"),
+]
 Name = Annotated[str, _claim("Name of the network in the report.", show_default=False)]
 Notes = Annotated[str, _claim("A remark to include in the report.", show_default=False)]
 Protocol = Annotated[str, _judging("strict, three, four or april.")]
@@ -74,6 +86,9 @@ def audit(
     limit: First = None,
     accuracy: Accuracies = None,
     control_accuracy: Controls = None,
+    control: ControlWeights = None,
+    initial: Initial = None,
+    credit: Credit = None,
     name: Name = "",
     notes: Notes = "",
     protocol: Protocol = DEFAULT,
@@ -94,7 +109,7 @@ def audit(
     `creditscope report` and study pages find it. With options that change numbers (--limit, --protocol, ...) the
     record stays as it is.
 
-    Example: `creditscope audit dfa.safetensors --network resmlp --data mnist1d --control-accuracy 0.32`
+    Example: `creditscope audit dfa.safetensors --network resmlp --data mnist1d --control frozen.safetensors`
     """
     limits, settings = parsing.thresholds(threshold), parsing.pairs(option, "--option", "d=256")
     from creditscope.commands.report import output_formats
@@ -104,7 +119,7 @@ def audit(
     import torch
 
     from creditscope.auditing.audit import audit as examine
-    from creditscope.commands.material import check_run_folder, data_from, limited_batches, subject_from
+    from creditscope.commands.material import NetworkForm, check_run_folder, credit_of, data_from, limited_batches
     from creditscope.report.views import from_report, from_runs
     from creditscope.runs.audit import audit_folder
 
@@ -134,6 +149,9 @@ def audit(
                     "data": data,
                     "batches": batches,
                     "blocks": blocks,
+                    "control": control,
+                    "initial": initial,
+                    "credit": credit,
                 },
             )
             more = {"check_gradient": gradient_check, "batch_size": batch_size, "read": parsing.read(read)}
@@ -142,9 +160,14 @@ def audit(
                 typer.echo(f"The report was not saved with the run: {done.unsaved}.", err=True)
             return show(from_runs([done.record])[0], files, printed)
         images = data_from(data, data_dir, batches)
+        form = NetworkForm(network, model, settings, images)
+        subject = form.filled(weights).to(place)
         report = examine(
-            subject_from(weights, network, model, settings, images).to(place),
+            subject,
             limited_batches(images.batches(batch_size), batch_size, limit),
+            control=[form.filled(path).to(place) for path in control] if control else None,
+            initial=None if initial is None else form.filled(initial),
+            credit=None if credit is None else credit_of(credit, subject),
             blocks=parsing.blocks(blocks),
             read=parsing.read(read),
             check_gradient=gradient_check,

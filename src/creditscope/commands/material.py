@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from creditscope.errors import BadFile, InvalidInput
+from creditscope.errors import BadFile, CreditscopeError, InvalidInput
 from creditscope.options import Option
 
 if TYPE_CHECKING:
@@ -98,21 +99,34 @@ def limited_batches(batches: Iterator[Batch], size: int, limit: int | None) -> I
     return (batch for part in (islice(batches, full), heads) for batch in part)
 
 
-def subject_from(
-    weights: Path, network: str | None, model: str | None, options: dict[str, Option], data: Data
-) -> nn.Module:
-    """The network of that name, or of the user's own function, filled with the weights of a file."""
-    from creditscope.training.weights import load_weights, read_weights
+@dataclass(frozen=True, slots=True)
+class NetworkForm:
+    """The network that weights are loaded into: one of ours by name, or what a user's own function returns."""
 
-    if (network is None) == (model is None):
-        raise InvalidInput(
-            f"{'Neither --network nor --model was' if network is None else 'Both --network and --model were'} given.\n"
-            "Weights alone do not define a network. Give --network NAME or --model MODULE:FUNCTION."
+    network: str | None
+    model: str | None
+    options: dict[str, Option]
+    data: Data
+
+    def __post_init__(self) -> None:
+        if (self.network is None) == (self.model is None):
+            both = "Neither --network nor --model was" if self.network is None else "Both --network and --model were"
+            raise InvalidInput(
+                f"{both} given.\nWeights alone do not define a network. Give --network NAME or --model MODULE:FUNCTION."
+            )
+
+    def filled(self, weights: Path) -> nn.Module:
+        """A network with the weights of a file."""
+        from creditscope.training.weights import load_weights, read_weights
+
+        tensors = read_weights(weights)
+        built = (
+            model_from(self.model, self.options)
+            if self.model is not None
+            else network_from(str(self.network), self.options, self.data, tensors)
         )
-    tensors = read_weights(weights)
-    built = model_from(model, options) if model is not None else network_from(str(network), options, data, tensors)
-    load_weights(built, tensors, str(weights))
-    return built
+        load_weights(built, tensors, str(weights))
+        return built
 
 
 def network_from(name: str, options: dict[str, Option], data: Data, weights: dict[str, Tensor]) -> nn.Module:
@@ -139,7 +153,7 @@ def model_from(path: str, options: dict[str, Option]) -> nn.Module:
 
     factory = named_object(path)
     if isinstance(factory, nn.Module):
-        return factory
+        return copy.deepcopy(factory)  # the control is another network than the audited one
     if not callable(factory):
         raise InvalidInput(
             f"{path} is a {type(factory).__name__}, not a function.\nName a function or class that returns the network."
@@ -158,3 +172,26 @@ def model_from(path: str, options: dict[str, Option]) -> nn.Module:
             "Only a network can be audited. Return the network itself."
         )
     return model
+
+
+def credit_of(path: str, network: nn.Module) -> Any:
+    """What a user's own function returns as the credit of the audited network; `audit` checks the signals."""
+    from creditscope.credit import CreditSource
+    from creditscope.plugins import named_object
+
+    make = named_object(path)
+    form = "It must take the network and return a function Batch -> [a_0, ..., a_L], or a credit source."
+    if not callable(make):
+        raise InvalidInput(f"{path} is a {type(make).__name__}, not a function.\nThere is no credit to audit. {form}")
+    try:
+        credit = make(network)
+    except CreditscopeError:
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"{path} failed when called with the network: {type(error).__name__}: {error}\n"
+            f"There is no credit to audit. {form}"
+        ) from error
+    if not callable(credit) and not isinstance(credit, CreditSource):
+        raise InvalidInput(f"{path} returned a {type(credit).__name__}.\nThere is no credit to audit. {form}")
+    return credit
