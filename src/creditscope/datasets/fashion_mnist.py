@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from functools import partial
 from pathlib import Path
-
-import numpy as np
-import torch
-from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.datasets import dataset
 from creditscope.datasets.cache import Checksum, cache_folder, download, obtain
+from creditscope.datasets.idx import read_idx
 from creditscope.datasets.tensors import Dataset
-from creditscope.errors import BadFile
 
 HOME = "fashion-mnist"
 URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
@@ -47,7 +41,7 @@ def fashion_mnist(folder: Path | None = None) -> Dataset:
     Xiao, Rasul and Vollgraf (2017).
     """
     home = _home(cache_folder(folder) / HOME)
-    train_images, train_labels, test_images, test_labels = (_read(home / name) for name in FILES)
+    train_images, train_labels, test_images, test_labels = (read_idx(home / name, CONTENT[name]) for name in FILES)
     train = Batch(train_images[:, None], train_labels.long())
     test = Batch(test_images[:, None], test_labels.long())
     return Dataset("fashion_mnist", train, test, classes=10, mean=(0.2860,), std=(0.3530,))
@@ -69,16 +63,3 @@ def _fetch(home: Path) -> None:
     for name, expected in FILES.items():
         if not (home / name).exists():
             download(f"{URL}/{name}", home / name, expected)
-
-
-def _read(path: Path) -> Tensor:
-    """One idx file of bytes: two zeros, type 8, the number of axes, each length as four bytes, then the values."""
-    try:
-        content = gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, zlib.error) as reason:
-        raise BadFile(f"{path} cannot be unpacked: {reason}.\nIt is damaged. Delete it and run again.") from reason
-    CONTENT[path.name].check(content, path)
-    axes = content[3]
-    lengths = np.frombuffer(content, dtype=">u4", count=axes, offset=4)
-    values = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * axes)
-    return torch.from_numpy(values.reshape(lengths).copy())
