@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help install install-all system test test-all test-thirdparty lint types demo reproduce validation pictures benchmarks docs constraints clean
+.PHONY: help install install-all system test test-all test-thirdparty lint types demo reproduce validation pictures benchmarks docs site constraints clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -64,7 +64,11 @@ $(OTHERS)/.installed: $(VENV)/.installed-all
 	$(OTHERS)/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt --no-deps --use-pep517 torchvision timm biotorch
 	@touch $@
 
-constraints: $(OTHERS)/.installed ## pin constraints.txt to what the environments hold now
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP) install --quiet -c $(VENV)/constraints.txt -e '.[dev,docs]'
+	@touch $@
+
+constraints: $(OTHERS)/.installed $(VENV)/.installed-docs ## pin constraints.txt to what the environments hold now
 	@{ echo "# The tested versions, written by make constraints. A torch already in .venv takes precedence."; \
 	  $(OTHERS)/bin/python -m pip --disable-pip-version-check freeze --exclude-editable | sed -E 's/\+cpu$$//'; } > constraints.txt.part
 	@! grep -n -E '@|://' constraints.txt.part || { rm constraints.txt.part; echo "A package has no plain version: see above." >&2; exit 1; }
@@ -89,7 +93,7 @@ NONE = || { [ $$? = 5 ] && echo "No test is marked so."; }
 test: install ## the fast suite, below 3 minutes on 2 cores after installation; needs no root
 	$(PYTEST) -n $(JOBS)
 
-test-all: test install-all ## the fast suite, then slow, Ray, browser and third-party tests
+test-all: test install-all $(VENV)/.installed-docs ## the fast suite, then slow, Ray, browser and third-party tests
 	$(PYTEST) -n $(JOBS) --hypothesis-profile=thorough -m "slow and not (ray or thirdparty)" $(NONE)
 	$(PYTEST) -m "ray and not thirdparty" $(NONE)
 	@$(MAKE) --no-print-directory test-thirdparty
@@ -126,6 +130,10 @@ benchmarks: install ## every benchmark, one after the other, on one thread
 
 docs: install ## write the generated pages again
 	@for script in docs/generate/[!_]*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+site: $(VENV)/.installed-docs ## build the site into build/site, offline; a warning is an error
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs $(JOBS) -c docs -d build/doctrees . build/site
+	@echo "build/site/index.html"
 
 clean: ## caches and build products; .venv stays
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -42,6 +42,12 @@ def index(entries: list[Diagnostic]) -> str:
             "`undefined` (NaN, 0/0), `skipped` (the evidence is missing) and `measured` (the protocol sets no limit).",
             "Only `pass` rules a failure mode out.",
             "",
+            "```{toctree}",
+            ":hidden:",
+            "",
+            *(entry.code for entry in entries),
+            "```",
+            "",
         )
     )
 

@@ -39,7 +39,7 @@ def _entry(term: Term) -> str:
 def _link(word: str) -> str:
     if word in diagnostics:
         return f"[{word}](diagnostics/{diagnostics[word].code}.md)"
-    return f"[{word}](#{_anchor(word)})"
+    return f'<a href="#{_anchor(word)}">{word}</a>'
 
 
 def _anchor(word: str) -> str:

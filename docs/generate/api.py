@@ -1,0 +1,33 @@
+"""Writes docs/reference/api.md: the public names in the order of the package's own page."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import creditscope
+from creditscope.files import write_text
+
+PATH = Path(__file__).resolve().parents[1] / "reference" / "api.md"
+INTRODUCTION = """# Python API
+
+Everything below is imported from `creditscope` itself. What a docstring shows as an example is run by the tests.
+"""
+
+
+def page() -> str:
+    """One directive per public name; the published names stand apart."""
+    parts = [INTRODUCTION]
+    for heading, names in (("Own names", creditscope._PUBLIC), ("Published names", creditscope._PUBLISHED)):
+        parts += [f"## {heading}\n", *(_directive(name) for name in names)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _directive(name: str) -> str:
+    entry = getattr(creditscope, name)
+    kind = "autoclass" if inspect.isclass(entry) else "autofunction"
+    return f"```{{eval-rst}}\n.. {kind}:: {entry.__module__}.{entry.__qualname__}\n```\n"
+
+
+if __name__ == "__main__":
+    print(write_text(PATH, page()))
