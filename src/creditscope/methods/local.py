@@ -58,22 +58,39 @@ def forward_in_pieces(network: StagedNetwork, batch: Batch, scope: Scope) -> Loc
                 state = stages[-1].detach()
                 branches.append(network.branch(index, state))
                 stages.append(network.merge(index, state, branches[-1]))
-        deepest = stages[-1].detach().requires_grad_()
-        logits = network.readout(deepest)
-        error = output_error(logits.detach(), batch.labels)
-        outside = {name: p for name, p in network.named_parameters() if not name.startswith("blocks.")}
-        exact, *gradients = torch.autograd.grad(logits, [deepest, *outside.values()], error, allow_unused=True)
-    count = len(error)
+        top = read_out(network, stages[-1], batch.labels)
     return LocalPass(
         hiddens=tuple(stage.detach() for stage in stages),
         stages=tuple(stages),
         branches=tuple(branches),
-        error=error,
-        deepest=exact,
-        readout={name: g / count for name, g in zip(outside, gradients, strict=True) if g is not None},
-        loss=F.cross_entropy(logits.detach(), batch.labels),
+        error=top.error,
+        deepest=top.slope,
+        readout=top.gradients,
+        loss=F.cross_entropy(top.logits, batch.labels),
         labels=batch.labels,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOut:
+    """The read-out at one state: logits, e, each sample's ∂ℓ/∂h_L, and its own gradients of the mean loss."""
+
+    logits: Tensor
+    error: Tensor
+    slope: Tensor
+    gradients: dict[str, Tensor]
+
+
+def read_out(network: StagedNetwork, state: Tensor, labels: Tensor) -> ReadOut:
+    """One forward and one backward pass through the read-out alone."""
+    outside = {name: p for name, p in network.named_parameters() if not name.startswith("blocks.")}
+    with torch.enable_grad():
+        leaf = state.detach().requires_grad_()
+        logits = network.readout(leaf)
+        error = output_error(logits.detach(), labels)
+        slope, *gradients = torch.autograd.grad(logits, [leaf, *outside.values()], error, allow_unused=True)
+    named = {name: g / len(error) for name, g in zip(outside, gradients, strict=True) if g is not None}
+    return ReadOut(logits.detach(), error, slope, named)
 
 
 def normalise(credit: Tensor, how: Normalisation) -> Tensor:

@@ -5,7 +5,7 @@ E = ½ Σ_l ‖ε_l‖²,   ε_0 = h_0 - embed(x),   ε_{l+1} = h_{l+1} - F_l(h_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -94,7 +94,7 @@ def _start(network: StagedNetwork, free: tuple[Tensor, ...], labels: Tensor, bet
     """The free phase: no prediction error anywhere, so that only h_L feels a slope."""
     losses, slope = nudged_loss(network, free[-1], labels, beta)
     nothing = [torch.zeros_like(state) for state in free]
-    return Point(list(free), nothing, [*nothing[:-1], slope], beta * losses, _slack(beta * losses))
+    return Point(list(free), nothing, [*nothing[:-1], slope], beta * losses, slack(beta * losses))
 
 
 def _at(network: StagedNetwork, states: list[Tensor], embedded: Tensor, labels: Tensor, beta: Tensor) -> Point:
@@ -102,18 +102,39 @@ def _at(network: StagedNetwork, states: list[Tensor], embedded: Tensor, labels: 
 
     ∂/∂h_l = ε_l - (∂F_l/∂h_l)ᵀ ε_{l+1},   ∂/∂h_L = ε_L + β ∂ℓ/∂h_L
     """
+    forecast = predict(network, states)
+    errors = forecast.errors(states, embedded)
+    losses, nudge = nudged_loss(network, states[-1], labels, beta)
+    slopes = forecast.slopes(errors, nudge)
+    energy = sum((error.flatten(1).square().sum(1) for error in errors), torch.zeros_like(beta)) / 2
+    return Point(states, errors, slopes, energy + beta * losses, slack(energy, beta * losses))
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Every stage alone: F_l(h_l) in a graph that begins at its own h_l."""
+
+    below: list[Tensor]
+    predicted: list[Tensor]
+
+    def errors(self, states: list[Tensor], embedded: Tensor) -> list[Tensor]:
+        """ε_0 = h_0 - embed(x),  ε_{l+1} = h_{l+1} - F_l(h_l)."""
+        return [states[0] - embedded, *(h - p.detach() for h, p in zip(states[1:], self.predicted, strict=True))]
+
+    def slopes(self, tensions: list[Tensor], nudge: Tensor, *, again: bool = False) -> list[Tensor]:
+        """p_l - (∂F_l/∂h_l)ᵀ p_{l+1} for l < L and p_L + nudge; `again` keeps the graphs for another call."""
+        pulls = torch.autograd.grad(self.predicted, self.below, tensions[1:], retain_graph=again) if self.below else ()
+        return [*(p - pull for p, pull in zip(tensions, pulls, strict=False)), tensions[-1] + nudge]
+
+
+def predict(network: StagedNetwork, states: Sequence[Tensor]) -> Forecast:
+    """What every block makes of its own state, one forward pass in pieces."""
     with torch.enable_grad():
         below = [state.detach().requires_grad_() for state in states[:-1]]
-        predicted = [network.merge(layer, h, network.branch(layer, h)) for layer, h in enumerate(below)]
-    errors = [states[0] - embedded, *(h - p.detach() for h, p in zip(states[1:], predicted, strict=True))]
-    pulls = torch.autograd.grad(predicted, below, errors[1:]) if below else ()
-    losses, nudge = nudged_loss(network, states[-1], labels, beta)
-    slopes = [*(error - pull for error, pull in zip(errors, pulls, strict=False)), errors[-1] + nudge]
-    energy = sum((error.flatten(1).square().sum(1) for error in errors), torch.zeros_like(beta)) / 2
-    return Point(states, errors, slopes, energy + beta * losses, _slack(energy, beta * losses))
+        return Forecast(below, [network.merge(layer, h, network.branch(layer, h)) for layer, h in enumerate(below)])
 
 
-def _slack(*terms: Tensor) -> Tensor:
+def slack(*terms: Tensor) -> Tensor:
     """The largest rounding error of a sum of these terms."""
     sizes = sum((term.abs() for term in terms), torch.zeros_like(terms[0]))
     return ROUNDING * torch.finfo(sizes.dtype).eps * sizes

@@ -79,10 +79,11 @@ def example_states(network: StagedNetwork, example: Batch) -> tuple[list[Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Where a run stands: the share of its steps that are done, and its generator."""
+    """Where a run stands: the share of its steps that are done, its generator, whether an epoch begins here."""
 
     progress: float
     generator: torch.Generator
+    opens_epoch: bool = False
 
 
 class Diverged(Exception):
@@ -98,6 +99,7 @@ class CreditRule(ABC):
     facts: ClassVar[MethodFacts | None] = None  # set by @method
     networks: ClassVar[tuple[str, ...] | None] = None  # registered networks that it supports; None for all
     uses_weights_above: ClassVar[bool] = False  # carries credit through the weights above: measured, not judged, by D9
+    exact_readout: ClassVar[bool] = True  # the read-out learns by its gradient at the h_L of the forward pass
 
     @abstractmethod
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:

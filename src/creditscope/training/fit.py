@@ -139,7 +139,7 @@ class _Run:
         learning = self.rule.scope(self.network).parameters(self.network)
         steps = len(self.data.train.labels) // self.recipe.batch_size
         for step, batch in enumerate(self._batches()):
-            moment = Moment((epoch + step / steps) / self.recipe.epochs, self.generator)
+            moment = Moment((epoch + step / steps) / self.recipe.epochs, self.generator, step == 0)
             credit = self.rule.learn(self.network, self.feedback, batch, moment)
             for name, parameter in learning.items():
                 parameter.grad = _laid_out(credit.gradients.get(name), parameter)
