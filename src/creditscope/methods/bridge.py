@@ -1,10 +1,11 @@
-"""The common part of the two bridge rules: auxiliary networks, and the order of a step."""
+"""Rules with networks that learn alongside: the order of a step, and the common part of the two bridges."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,7 @@ from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, forward_in_pieces
+from creditscope.methods.relaxation import held_statistics, recorded_statistics
 from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope, example_states
 from creditscope.networks.staged import StagedNetwork, initialise
 
@@ -60,21 +62,14 @@ class AuxiliaryLoss:
 
 
 @dataclass(frozen=True)
-class BridgeRule(LocalRule):
-    """A rule whose credit comes from a network that learns alongside; for flat streams of one width.
+class AuxiliaryRule(LocalRule):
+    """A rule whose credit comes from networks that learn alongside.
 
-    A step: forward, auxiliary update, credit from the updated auxiliary network, network update.
+    A step: forward, auxiliary update, credit from the updated auxiliary networks, network update. BatchNorm keeps the
+    statistics of the forward pass until the step is over.
     """
 
-    normalisation: Normalisation = "sample"
-    scale_free: bool = False
-
-    def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
-
-    @abstractmethod
-    def auxiliary(self, width: int, classes: int, generator: torch.Generator) -> nn.ModuleDict:
-        """The auxiliary networks; those whose parameters require a gradient learn."""
+    noted: ClassVar[tuple[str, str]] = (LOSS, RESIDUAL)  # names of the auxiliary loss and its residual in the history
 
     @abstractmethod
     def auxiliary_loss(
@@ -89,6 +84,47 @@ class BridgeRule(LocalRule):
         """The part of the credit that the network learns from at this moment: all of it."""
         return credit
 
+    def learn(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
+    ) -> Credit:
+        """Forward, auxiliary update, credit; the caller updates the network."""
+        with recorded_statistics(network) as statistics:
+            seen = forward_in_pieces(network, batch, scope)
+        with held_statistics(statistics):
+            auxiliary = self.auxiliary_loss(network, feedback, seen, moment.generator)
+            if not bool(auxiliary.loss.isfinite()):
+                raise Diverged(f"the loss of the auxiliary network was {auxiliary.loss.item()}")
+            step_auxiliary(feedback, auxiliary.loss)
+            self.after_auxiliary_step(feedback)
+            update = self.update(network, seen, self.signals(network, feedback, seen), scope)
+        noted = dict(zip(self.noted, (auxiliary.loss.detach(), auxiliary.residual), strict=True))
+        return replace(self.restrict_credit(update, seen, moment), auxiliary=noted)
+
+    def residual(self, network: StagedNetwork, feedback: Feedback, batch: Batch, generator: torch.Generator) -> Tensor:
+        """The residual of the auxiliary networks on a batch; nothing learns."""
+        return self.auxiliary_loss(network, feedback, forward_in_pieces(network, batch, EVERYTHING), generator).residual
+
+
+def learner(networks: nn.ModuleDict) -> torch.optim.Optimizer | None:
+    """Adam at a constant 1e-3 for the auxiliary parameters that require a gradient; None if there are none."""
+    learning = [parameter for parameter in networks.parameters() if parameter.requires_grad]
+    return torch.optim.Adam(learning, lr=LEARNING_RATE, fused=True) if learning else None
+
+
+@dataclass(frozen=True)
+class BridgeRule(AuxiliaryRule):
+    """An auxiliary network that serves every layer, for flat streams of one width."""
+
+    normalisation: Normalisation = "sample"
+    scale_free: bool = False
+
+    def __post_init__(self) -> None:
+        check_normalisation(self.normalisation)
+
+    @abstractmethod
+    def auxiliary(self, width: int, classes: int, generator: torch.Generator) -> nn.ModuleDict:
+        """The auxiliary networks; those whose parameters require a gradient learn."""
+
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """The auxiliary networks and their optimiser, Adam at a constant 1e-3."""
         states, logits = example_states(network, example)
@@ -101,26 +137,7 @@ class BridgeRule(LocalRule):
                 f"Use {' or '.join(map(repr, self.networks or ()))}, or another method."
             )
         networks = self.auxiliary(states[0].shape[1], logits.shape[1], generator)
-        learning = [parameter for parameter in networks.parameters() if parameter.requires_grad]
-        return Feedback({}, networks, torch.optim.Adam(learning, lr=LEARNING_RATE, fused=True))
-
-    def learn(
-        self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
-    ) -> Credit:
-        """Forward, auxiliary update, credit; the caller updates the network."""
-        seen = forward_in_pieces(network, batch, scope)
-        auxiliary = self.auxiliary_loss(network, feedback, seen, moment.generator)
-        if not bool(auxiliary.loss.isfinite()):
-            raise Diverged(f"the loss of the auxiliary network was {auxiliary.loss.item()}")
-        step_auxiliary(feedback, auxiliary.loss)
-        self.after_auxiliary_step(feedback)
-        update = self.update(network, seen, self.signals(network, feedback, seen), scope)
-        noted = {LOSS: auxiliary.loss.detach(), RESIDUAL: auxiliary.residual}
-        return replace(self.restrict_credit(update, seen, moment), auxiliary=noted)
-
-    def residual(self, network: StagedNetwork, feedback: Feedback, batch: Batch, generator: torch.Generator) -> Tensor:
-        """The bridge residual on a batch, one layer l < L drawn per sample; nothing learns."""
-        return self.auxiliary_loss(network, feedback, forward_in_pieces(network, batch, EVERYTHING), generator).residual
+        return Feedback({}, networks, learner(networks))
 
 
 def step_auxiliary(feedback: Feedback, loss: Tensor) -> None:
