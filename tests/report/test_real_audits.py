@@ -9,7 +9,7 @@ import pytest
 from tests.report.real import tiny_record, tiny_view
 
 from creditscope.report.charts.figures import ChartFigure, figures, write_figures
-from creditscope.report.charts.inputs import ChartInputs
+from creditscope.report.charts.inputs import ChartInputs, limit_row
 from creditscope.report.charts.margins import Decision
 from creditscope.report.charts.theme import PAGE
 from creditscope.report.claim_card import claim_card
@@ -18,7 +18,7 @@ from creditscope.report.html.audit import page
 from creditscope.report.html.study import write_study
 from creditscope.report.notebook import fragment
 from creditscope.report.numbers import number
-from creditscope.verdict import Measurement
+from creditscope.verdict import Measurement, Status
 
 CHARTS = {  # name -> where its points come from: a measure, a finding, or a field of the history
     "stream": "hidden_norm",
@@ -55,6 +55,30 @@ def measured(name: str) -> Measurement:
 
 def values(figure: ChartFigure, rows: str = "points") -> list[float]:
     return [row["value"] for row in figure.spec["datasets"][rows]]
+
+
+def test_a_diagnostic_without_a_limit_in_its_protocol_has_no_line_and_no_word_about_firing():
+    """Strict measures D4 and judges it nowhere; three judges it at 0.3."""
+    figure, judged = drawn()["D4"], drawn()["D11"]
+    assert tiny_record().report.findings["D4"].status == "measured"
+    assert figure.spec["datasets"].get("limits", []) == []
+    assert "fires" not in figure.caption
+    assert "fires" in judged.caption
+    view = tiny_view()
+    four = replace(view.report.findings["D4"], status=Status.PASS)
+    view = replace(view, report=view.report.model_copy(update={"findings": {**view.report.findings, "D4": four}}))
+    (line,) = {f.name: f for f in figures(ChartInputs([view]), PAGE)}["D4"].spec["datasets"]["limits"]
+    assert line["label"] == "D4 fires above 0.3"
+
+
+def test_the_label_of_a_limit_has_all_its_digits():
+    finding = tiny_record().report.findings["D2"]
+    for at, label in (
+        (1e-7, "D2 fires below 1e-7"),
+        (7.5e-4, "D2 fires below 0.00075"),
+        (5.4e-6, "D2 fires below 5.4e-6"),
+    ):
+        assert limit_row(replace(finding, limit=replace(finding.limit, at=at)))["label"] == label
 
 
 def test_a_real_audit_has_every_chart_in_order():

@@ -67,5 +67,5 @@ def limit_row(finding: Finding) -> Row:
     """A limit to draw across a chart, with its label."""
     bound = finding.limit
     unit = " points" if bound.unit == "points" else ""
-    at = f"{bound.at:.0e}".replace("e-0", "e-") if 0 < abs(bound.at) < 1e-3 else bound.text
+    at = f"{bound.at:.2g}".replace("e-0", "e-") if 0 < abs(bound.at) < 1e-3 else bound.text
     return {"value": bound.at, "label": f"{finding.code} fires {bound.fires} {at}{unit}"}

@@ -14,6 +14,7 @@ from creditscope.report.charts.marks import HISTORY_CODES, Definition
 from creditscope.report.charts.rows import Row, curves, finding, first_fired, layered, measurement
 from creditscope.report.numbers import number
 from creditscope.report.views import AuditView
+from creditscope.verdict import Status
 
 TALLEST = 640  # pixels of a chart with a line per run
 OWN_CHART = ("D1", "D2")  # diagnostics whose numbers per layer have a chart made for them
@@ -124,8 +125,10 @@ def _diagnostics(inputs: ChartInputs) -> Iterator[ChartPlan]:
         first = 1 if bound.measurement is not None and bound.measurement.axis == "block" else 0
         points = layered(inputs.views, code, log=decades, first=first)
         if points:
-            caption = f"{bound.title} at every layer. {code} fires {bound.limit.fires} {bound.limit.text}."
-            rows = {"points": points, "limits": [limit_row(bound)]}
+            judged = bound.status is not Status.MEASURED  # else the protocol sets no limit
+            caption = f"{bound.title} at every layer."
+            caption += f" {code} fires {bound.limit.fires} {bound.limit.text}." if judged else ""
+            rows = {"points": points, "limits": [limit_row(bound)] if judged else []}
             definition = definitions.layered_decades if decades else definitions.layered_values
             yield ChartPlan(code, bound.title, caption, definition, rows, (*LAYER, (bound.column, "text")))
 
