@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from creditscope import __version__
 from creditscope.partial import PartialAudit, partial_audit, read_logs
 
 ROOT = Path(__file__).parents[2]
@@ -191,7 +190,7 @@ def test_the_page_in_the_docs_is_what_the_command_prints(creditscope, monkeypatc
     command = next(block for block in blocks if block.startswith("creditscope partial-audit docs/"))
     shown = next(block for block in blocks if block.startswith("Partial audit"))
     done = creditscope(*shlex.split(command.replace("\\\n", " "))[1:])
-    assert (done.code, done.out.replace(__version__, "0.1.0")) == (1, shown)
+    assert (done.code, done.out) == (1, shown)
 
 
 def test_the_program_in_the_docs_runs(monkeypatch, tmp_path, capsys):
