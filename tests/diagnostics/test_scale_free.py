@@ -143,6 +143,18 @@ def test_growth_is_seen_however_it_is_spread_over_the_blocks() -> None:
     assert finding.note.startswith("from h_0 to h_4")
 
 
+def test_growth_is_seen_in_tokens_that_nobody_reads() -> None:
+    """The norms of the read token stay; those over all tokens explode."""
+    ones = torch.ones(3, 20, dtype=torch.float64)
+    everywhere = ones.clone()
+    everywhere[2] = 1e9
+    found = evidence(ones, ones, ones[0], position_norms=everywhere)
+    finding = find("D1:stream", found)
+    assert (finding.status, finding.value) == ("fires", 1e9)
+    assert finding.note.endswith("over all tokens")
+    assert find("D1:stream", evidence(ones, ones, ones[0], position_norms=ones)).status == "pass"
+
+
 def test_growth_is_seen_in_a_part_of_the_images() -> None:
     hidden = torch.ones(3, 100, dtype=torch.float64)
     hidden[2, :45] = 1e9

@@ -10,8 +10,6 @@ from creditscope.verdict import Limit, Measurement
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
 
-LOWER_TAIL = 0.1
-
 
 @diagnostic(
     "D11",
@@ -38,8 +36,7 @@ def dead_states(evidence: Evidence) -> Measurement:
     sensitivities = evidence.sensitivities
     if not sensitivities.shape[1]:
         return Measurement(float("nan"), note="no image has an error, so sensitivities are 0/0")
-    tails = sensitivities.kthvalue(1 + int(LOWER_TAIL * (sensitivities.shape[1] - 1)), dim=1).values
-    tails[sensitivities.isnan().any(dim=1)] = float("nan")
+    tails = evidence.sensitivity_tails
     lowest = int(tails.nan_to_num(nan=-1.0).argmin())
     return Measurement(
         tails[lowest].item(),

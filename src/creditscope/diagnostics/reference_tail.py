@@ -11,8 +11,6 @@ from creditscope.verdict import Limit, Measurement
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
 
-LOWER_TAIL = 0.1
-
 
 @diagnostic(
     "D2",
@@ -37,11 +35,8 @@ LOWER_TAIL = 0.1
 )
 def reference_tail(evidence: Evidence) -> Measurement:
     """The smallest 10th percentile of the gain over the states."""
-    wrong = evidence.error_norms > 0
-    gains = evidence.gradient_norms[:, wrong] / evidence.error_norms[wrong] / PUBLISHED_BATCH
-    if not gains.shape[1]:
+    if not bool((evidence.error_norms > 0).any()):
         return Measurement(float("nan"), note="no image has an error, so gains are 0/0")
-    tails = gains.kthvalue(1 + int(LOWER_TAIL * (gains.shape[1] - 1)), dim=1).values
-    tails[gains.isnan().any(dim=1)] = float("nan")
+    tails = evidence.gain_tails / PUBLISHED_BATCH
     lowest = int(tails.nan_to_num(nan=-1.0).argmin())
     return Measurement(tails[lowest].item(), per_layer=tuple(tails.tolist()), note=f"lowest at h_{lowest}")

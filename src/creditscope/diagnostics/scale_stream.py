@@ -9,11 +9,7 @@ from creditscope.diagnostics import diagnostic
 from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from creditscope.evidence.records import Evidence
-
-TAIL = 0.95
 
 
 @diagnostic(
@@ -22,7 +18,8 @@ TAIL = 0.95
     title="Scale of the stream",
     question="does the residual stream keep its scale from the embedding to the last block?",
     formula="The largest growth between any two states, of the median image and of the images' own tail.\n\n"
-    "max over k < l of  m_l/m_k,  and of the 95th percentile over images of ‖h_l‖/‖h_k‖",
+    "max over k < l of  m_l/m_k,  and of the 95th percentile over images of ‖h_l‖/‖h_k‖;\n"
+    "where one token is read, also with √(mean over tokens of ‖h_l‖²) in place of ‖h_l‖",
     limit=Limit(
         at=7.4e3,
         fires="above",
@@ -37,27 +34,17 @@ TAIL = 0.95
 )
 def stream_growth(evidence: Evidence) -> Measurement | Missing:
     """The largest ratio of a later state's length to an earlier one's, by medians and by the images' tail."""
-    norms = evidence.hidden_norms
-    if len(norms) < 2:
+    if len(evidence.hidden_norms) < 2:
         return Missing(Reason.NOT_APPLICABLE, "the network has no blocks to grow across")
-    medians = evidence.hidden_medians
-    pairs = [(early, late) for early in range(len(norms)) for late in range(early + 1, len(norms))]
-    middle = {pair: (medians[pair[1]] / medians[pair[0]]).item() for pair in pairs}
-    tail = {pair: _tail(norms[pair[1]] / norms[pair[0]]) for pair in pairs}
-    largest = {pair: max(middle[pair], tail[pair], key=_worst) for pair in pairs}
-    early, late = max(pairs, key=lambda pair: _worst(largest[pair]))
+    most = max(evidence.growths, key=lambda growth: max(map(_rank, (growth.middle, growth.tail))))
+    where = ", over all tokens" if most.over_tokens else ""
     return Measurement(
-        largest[early, late],
-        note=f"from h_{early} to h_{late}: {middle[early, late]:.3g} in the median image, {tail[early, late]:.3g} at "
-        "the 95th percentile",
+        max(most.middle, most.tail, key=_rank),
+        note=f"from h_{most.early} to h_{most.late}: {most.middle:.3g} in the median image, {most.tail:.3g} at the "
+        f"95th percentile{where}",
     )
 
 
-def _tail(ratios: Tensor) -> float:
-    """The 95th percentile; ratios that are NaN sort last."""
-    return ratios.kthvalue(1 + int(TAIL * (len(ratios) - 1))).values.item() if len(ratios) else math.nan
-
-
-def _worst(value: float) -> float:
+def _rank(value: float) -> float:
     """NaN counts as the largest of all: it must never pass."""
     return math.inf if math.isnan(value) else value

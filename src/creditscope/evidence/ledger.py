@@ -9,7 +9,15 @@ from itertools import groupby, pairwise
 import torch
 from torch import Tensor
 
-from creditscope.evidence.norms import error_norms, non_finite, norm_rows, norm_table, norms_of, ordinary
+from creditscope.evidence.norms import (
+    error_norms,
+    non_finite,
+    norm_rows,
+    norm_table,
+    norms_of,
+    ordinary,
+    position_norms,
+)
 from creditscope.evidence.records import Directions, Evidence
 from creditscope.stream.reading import Reading
 from creditscope.stream.states import Stream
@@ -27,6 +35,7 @@ class Ledger:
         self._norms, self._error = _Columns(), _Columns()  # of h_0..h_L and g_0..g_L; of the error
         self._same_shape: tuple[bool, ...] = ()
         self._steps = _Columns()  # of h_1 - h_0 .. h_L - h_{L-1}
+        self._positions = _Columns()  # of all tokens of h_0..h_L, where one of them is read
         self._bad: dict[str, Tensor | int] = {}
         self._correct: Tensor | int = 0
         self._groups = _Grouped(GROUP)
@@ -50,6 +59,8 @@ class Ledger:
         if depth > 1:
             self._steps.add(_step_norms(reading, trace.hiddens, rows[0]))
             self._same_shape = tuple(before.shape == after.shape for before, after in pairwise(trace.hiddens))
+        if reading.leaves_tokens(trace.hiddens):
+            self._positions.add(list(position_norms(trace.hiddens)))
         logits = trace.logits
         clean = logits.device.type == "cpu" and math.isfinite(logits.sum().item())
         self._bad["logits"] = self._bad.get("logits", 0) + (0 if clean else non_finite(logits))
@@ -72,6 +83,7 @@ class Ledger:
             gradient_norms=gradient,
             error_norms=self._error.table(1)[0],
             step_norms=self._steps.table(0) if self._same_shape else None,
+            position_norms=self._positions.whole(),
             same_shape=self._same_shape,
             directions=self._groups.directions() or self._whole.directions(),
             non_finite={where: int(count) for where, count in self._bad.items()},
@@ -136,11 +148,14 @@ class _Columns:
             if self._room is not None and factor != 1:
                 self._room[row, self._last : self._used] *= factor
 
+    def whole(self) -> Tensor | None:
+        """All columns in float64 on the CPU; None if there are none."""
+        return None if self._room is None else self._room[:, : self._used].cpu().double()
+
     def table(self, rows: int) -> Tensor:
         """All columns in float64 on the CPU; `rows` empty rows if there are none."""
-        if self._room is None:
-            return torch.zeros(rows, 0, dtype=torch.float64)
-        return self._room[:, : self._used].cpu().double()
+        whole = self.whole()
+        return torch.zeros(rows, 0, dtype=torch.float64) if whole is None else whole
 
 
 class _Grouped:

@@ -59,3 +59,9 @@ def error_norms(error: Tensor, rows: int) -> Tensor:
     """‖∂ℓ/∂logits‖ of the sample (or position) behind each row of the gradient norms."""
     norms = norms_of(error) if error.dim() == 2 or error[..., 0].numel() == rows else norms_of(error.flatten(1))
     return norms if norms.shape[0] == rows else norms.repeat_interleave(rows // norms.shape[0])
+
+
+def position_norms(states: Sequence[Tensor]) -> Tensor:
+    """√(mean over tokens of ‖h_p‖²) of every state (N, tokens, d), (layers, N) in float64."""
+    table = norm_table([state.flatten(1) for state in states])
+    return table * table.new_tensor([state.shape[1] for state in states]).rsqrt()[:, None]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -57,7 +58,19 @@ class ReadoutProfile:
         return self.accuracies[-1] - self.accuracies[min(1, len(self.accuracies) - 1)]
 
 
+LOWER_TAIL, UPPER_TAIL = 0.1, 0.95  # of the images: what a median does not show
 NO_TRAINING_IMAGES = Missing(Reason.NOT_GIVEN, "no training images were given (training=), so no read-out was fitted")
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How much the stream grows from one state to a later one."""
+
+    early: int
+    late: int
+    middle: float  # of the medians over images
+    tail: float  # 95th percentile of the images' own growth
+    over_tokens: bool  # of all tokens, not of the one that is read
 
 
 @dataclass(frozen=True)
@@ -72,6 +85,7 @@ class Evidence:
     gradient_norms: Tensor  # (L+1, samples), float64
     error_norms: Tensor  # (samples,), float64: ‖∂ℓ/∂logits‖
     step_norms: Tensor | None = None  # (L, samples), float64: ‖h_{l+1} - h_l‖; NaN where a block changes the shape
+    position_norms: Tensor | None = None  # (L+1, samples): RMS over all tokens, where the norms above are of one token
     same_shape: tuple[bool, ...] = ()  # per block: whether it leaves the shape of the stream as it is
     directions: Directions | None = None
     non_finite: dict[str, int] | None = None
@@ -112,8 +126,46 @@ class Evidence:
         return self.hidden_norms[:, wrong] * self.gradient_norms[:, wrong] / self.error_norms[wrong]
 
     @cached_property
+    def sensitivity_tails(self) -> Tensor:
+        """The 10th percentile over images of s_l, (L+1,)."""
+        return percentile(self.sensitivities, LOWER_TAIL)
+
+    @cached_property
+    def gain_tails(self) -> Tensor:
+        """The 10th percentile of ‖g_l‖/‖e‖ over images with an error, (L+1,)."""
+        wrong = self.error_norms > 0
+        return percentile(self.gradient_norms[:, wrong] / self.error_norms[wrong], LOWER_TAIL)
+
+    @cached_property
+    def growths(self) -> tuple[Growth, ...]:
+        """The growth between any two states, of what is read and of all tokens where only one is."""
+        everywhere = [] if self.position_norms is None else [(self.position_norms, True)]
+        return tuple(
+            Growth(early, late, middle, tail, over_tokens)
+            for norms, over_tokens in [(self.hidden_norms, False), *everywhere]
+            for early in range(len(norms) - 1)
+            for middle, tail, late in _growth_from(norms, early)
+        )
+
+    @cached_property
     def influences(self) -> Tensor:
         """c_l = ‖h_{l+1} - h_l‖·‖g_{l+1}‖/‖e‖ of every image with an error, (L, images); NaN where shapes change."""
         wrong = self.error_norms > 0
         steps = self.hidden_norms.new_zeros(0, len(self.error_norms)) if self.step_norms is None else self.step_norms
         return steps[:, wrong] * self.gradient_norms[1 : len(steps) + 1, wrong] / self.error_norms[wrong]
+
+
+def percentile(table: Tensor, share: float) -> Tensor:
+    """The value at this share of every sorted row, (rows,); NaN for a row that holds one, or nothing."""
+    if not table.shape[1]:
+        return table.new_full((len(table),), torch.nan)
+    found: Tensor = table.kthvalue(1 + int(share * (table.shape[1] - 1)), dim=1).values
+    return found.masked_fill(table.isnan().any(dim=1), torch.nan)
+
+
+def _growth_from(norms: Tensor, early: int) -> list[tuple[float, float, int]]:
+    """Growth of the medians and of the images' own tail from one state to each later one."""
+    medians = norms.median(dim=1).values
+    middle = (medians[early + 1 :] / medians[early]).tolist()
+    tail = percentile(norms[early + 1 :] / norms[early], UPPER_TAIL).tolist()
+    return list(zip(middle, tail, range(early + 1, len(norms)), strict=True))

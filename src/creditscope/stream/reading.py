@@ -9,6 +9,7 @@ itself; maps (N, C, H, W) are pooled unless every position counts. Where positio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,6 +39,10 @@ class Reading:
             positions = state[0, 0].numel() if state.dim() == 4 else state.shape[1]
             return state.flatten(1), positions**-0.5
         return self._unpooled(state), 1.0
+
+    def leaves_tokens(self, states: Sequence[Tensor]) -> bool:
+        """Whether one token of each state is read and others are not."""
+        return self.rule not in ("mean", "all") and all(state.dim() == 3 and state.shape[1] > 1 for state in states)
 
     def widened(self, vectors: Tensor, state: Tensor) -> Tensor:
         """A change of the state that moves what is read by `vectors`: one token, or every pooled position alike."""
