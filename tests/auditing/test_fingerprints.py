@@ -67,6 +67,39 @@ def test_inputs_of_few_bits_meet_within_batches_as_often_as_across_and_pass(bits
     assert passed(cut(Batch(inputs, inputs.sum(1).long() % 2), size)).passed
 
 
+def drawn_with_replacement(count: int, size: int, whole: Batch = WHOLE) -> list[Batch]:
+    indices = torch.randint(0, len(whole.labels), (count,), generator=torch.Generator().manual_seed(0))
+    return cut(taken(whole, indices), size)
+
+
+@pytest.mark.parametrize("size", [50, 200])
+def test_draws_with_replacement_are_found_within_batches_and_across(size: int) -> None:
+    given = drawn_with_replacement(200, size)
+    with pytest.raises(InvalidInput, match=r"(drawn with replacement|occurred in earlier batches)\.\nD4 would mistake"):
+        passed(given)
+    marks = [mark for batch in given for mark in sample_hashes(batch).tolist()]
+    counted = [int(part.split(" of ")[0]) for part in passed(given, disjoint=False).text.split("; ")]
+    assert sum(counted) == len(marks) - len(set(marks))
+
+
+def test_one_batch_that_holds_samples_twice_is_refused_and_with_disjoint_false_counted() -> None:
+    given = [taken(WHOLE, [*range(32), *range(32)])]
+    with pytest.raises(
+        InvalidInput, match=r"^32 of the 64 samples up to batch 0 occurred before, 32 of them in the same"
+    ):
+        passed(given)
+    assert str(passed(given, disjoint=False)) == "switched off: 32 of 64 samples occurred in the same batch"
+
+
+def test_token_numbers_that_repeat_are_counted_and_not_refused() -> None:
+    """Short texts repeat by themselves, in batches and across."""
+    inputs = torch.randint(0, 30, (256, 12), generator=torch.Generator().manual_seed(0))
+    whole = drawn_with_replacement(200, 50, Batch(inputs, inputs.sum(1) % 2))
+    guard = passed(whole)
+    assert guard.passed
+    assert "occurred in the same batch" in guard.text
+
+
 def test_disjoint_batches_pass_without_a_word() -> None:
     assert passed(batches(8, 32)) == Guard(GuardStatus.PASSED)
     assert passed(batches(8, 32), disjoint=False) == Guard(GuardStatus.PASSED)
@@ -141,9 +174,12 @@ def test_a_model_that_uses_batch_statistics_in_evaluation_mode_is_refused(size: 
         ModelMismatch, match="for the same images differ by .* when other images of the batch are left out"
     ):
         audit(model, batches(2, size), check_gradient=check_gradient)
+    said = audit(model, batches(2, size), check_gradient=check_gradient, independent=False)
+    assert str(said.provenance.guards["independent"]).startswith("switched off: answers differ by ")
     for module in model.modules():
         if isinstance(module, nn.BatchNorm1d):
             module.running_mean, module.running_var = torch.zeros(12), torch.ones(12)
             module.track_running_stats = True
-    report = audit(model, batches(2, size), check_gradient=check_gradient)
-    assert str(report.provenance.guards["independent"]) == "passed"
+    for independent in (True, False):
+        report = audit(model, batches(2, size), check_gradient=check_gradient, independent=independent)
+        assert str(report.provenance.guards["independent"]) == "passed"

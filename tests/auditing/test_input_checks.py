@@ -17,7 +17,7 @@ from tests.foreign_models import CLASSES, FEATURES, Branches, batches, images
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from creditscope.auditing.input_checks import check_labels, checked_accuracies, checked_batches
+from creditscope.auditing.input_checks import check_labels, checked_accuracies, checked_batches, checked_images
 from creditscope.batch import Batch, each_tensor
 from creditscope.errors import InvalidInput
 
@@ -280,3 +280,13 @@ def test_only_the_batch_that_is_out_is_held() -> None:
     while next(source, None) is not None:
         pass
     assert max(alive) == 0
+
+
+@pytest.mark.parametrize("count", [0, -5, 10.0, True, "1000"])
+def test_a_number_of_images_that_is_none_is_refused(count: object) -> None:
+    with pytest.raises(InvalidInput, match=r"^accuracy_images must be a whole number of at least 1, got "):
+        checked_images(count)  # type: ignore[arg-type]
+
+
+def test_a_number_of_images_that_is_one_is_kept() -> None:
+    assert [checked_images(count) for count in (None, 1, 10_000)] == [None, 1, 10_000]

@@ -33,7 +33,7 @@ def simulated(question: Question, seeds: int) -> tuple[float, float]:
         arms = [rng.normal(0, question.sd, seeds), rng.normal(0, question.sd, seeds)]
         shift = question.margin + rng.normal(0, images)
         trained, control = (50 + shift / 2 + arms[0]) / 100, (50 - shift / 2 + arms[1]) / 100
-        margin = margin_of_accuracies(trained.tolist(), control.tolist(), images=question.images)
+        margin = margin_of_accuracies(trained.tolist(), control.tolist(), images=question.images or 10**12)
         assert margin.interval is not None
         low, high = (100 * end for end in margin.interval)
         decided += low > question.limit if question.margin > question.limit else high < question.limit

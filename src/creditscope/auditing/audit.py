@@ -18,6 +18,7 @@ from creditscope.auditing.frozen_controls import FrozenControls
 from creditscope.auditing.input_checks import (
     check_texts,
     checked_batches,
+    checked_images,
     checked_limits,
 )
 from creditscope.auditing.measures import bad_weights, credit_measures, norm_measures
@@ -51,6 +52,7 @@ def audit(
     *,
     blocks: str | Sequence[str] | None = None,
     accuracy: Accuracy | None = None,
+    accuracy_images: int | None = None,
     control_accuracy: Accuracy | RecordedAccuracies | None = None,
     control: nn.Module | Sequence[nn.Module] | None = None,
     seeds: Sequence[int] | None = None,
@@ -70,12 +72,14 @@ def audit(
     training: Iterable[Any] | None = None,
     reference: nn.Module | None = None,
     disjoint: bool = True,
+    independent: bool = True,
 ) -> Report:
     """Audit a trained network; the model is left exactly as it was.
 
     batches           any iterable of (inputs, labels); read once, no batch twice
     blocks            path of the block list, or module names; without it the blocks are searched
     accuracy          share of correct answers, one number or one per seed; default: measured on the batches
+    accuracy_images   test images behind each accuracy that is passed; unknown: D3's interval assumes 1,000
     control_accuracy  the same for the frozen control; without it, and without `control`, D3 is not judged
     control           the frozen control itself, or one network per seed: asked the same images, compared image by image
     seeds, control_seeds  the seeds of the two sides; accuracies are paired only where both are named and the same
@@ -94,6 +98,8 @@ def audit(
     reference         a reference model, for a model whose layers define their own backward: it gives the gradient, and
                       the model's own backward pass is audited as credit if none is given; see `plain_twin`
     disjoint          False: batches that have samples in common are not refused but counted in the report's guards
+    independent       False: a model whose answer for an image depends on the other images of its batch is not refused;
+                      the report's guards say how much
 
     >>> import creditscope, torch
     >>> from creditscope.networks.build import build
@@ -106,12 +112,14 @@ def audit(
     """
     chosen, limits = protocol_named(protocol), checked_limits(thresholds)
     check_texts(name=name, notes=notes)
+    images = checked_images(accuracy_images)
     stream = referenced(model, reference, blocks, read)
     controls = FrozenControls(stream, control, initial, blocks, read)
     trained, frozen = arms(accuracy, control_accuracy, seeds, control_seeds, len(controls))
     credit, credit_local = own_credit(stream, credit, credit_local, loss_fn or cross_entropy)
     ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict, redraw)
     guards: dict[str, Guard] = {}
+    known = {"disjoint": disjoint, "independent": independent}
 
     def beside(batch: Batch, trace: Trace) -> None:
         controls.add(batch, trace)
@@ -122,11 +130,11 @@ def audit(
             probing.fit_readouts(
                 training_images(checked_batches(training, stream.model, Fingerprints(disjoint=disjoint))), initial
             )
-        for trace in traces(stream, batches, loss_fn, check_gradient, guards, beside, disjoint=disjoint):
+        for trace in traces(stream, batches, loss_fn, check_gradient, guards, beside, **known):
             ledger.add(trace)
             del trace  # free it before the next one is made
         evidence = probing.completed(ledger.evidence(), loss_fn or cross_entropy, initial)
-    model, images = stream.subject, None
+    model = stream.subject
     if trained.values is None and ledger.accuracy is not None:
         trained, images = trained.measured(ledger.accuracy), ledger.predictions
     if controls:

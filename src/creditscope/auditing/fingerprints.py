@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
@@ -17,6 +18,7 @@ from creditscope.provenance import Guard, GuardStatus
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 SHARE, FEWEST = 0.05, 8  # so large a share of all samples, and so many, must come again
 EXCESS = 3  # and so many times more than equal samples within batches explain
+COORDINATES, BITS = 64, 32  # numbers of a sample that are looked at; values beyond 2³² do not meet by chance
 
 REMEDY = (
     "D4 would mistake the repetition for agreement, and intervals over images would be too narrow. Pass disjoint "
@@ -31,7 +33,8 @@ class Fingerprints:
     kind also meet *within* a batch; those of repeated or overlapping batches meet only across batches. So batches are
     refused where more than `SHARE` of the samples come again, and `EXCESS` times more than the equal pairs within
     batches let expect. Of a batch of at least two samples that all came before the share is not asked, and its exact
-    copy is refused in any case. Draws with replacement look like a dataset that holds samples twice, and pass.
+    copy is refused in any case. Draws with replacement meet within batches as often as across: they are refused where
+    the inputs are real numbers of so many values that as many equal samples cannot be the data's own.
 
     disjoint  False if the caller knows that batches overlap: it is said in the guard, not refused
     """
@@ -40,7 +43,7 @@ class Fingerprints:
         self._disjoint = disjoint
         self._known = np.empty(0, np.uint64)
         self._whole: dict[bytes, int] = {}
-        self._samples = self._again = self._batches = 0
+        self._samples = self._again = self._inside = self._batches = 0
         self._pairs = self._equal_pairs = 0
         self._expected = 0.0
 
@@ -49,13 +52,14 @@ class Fingerprints:
         marks = sample_hashes(batch)
         index, key = self._batches, sha256(marks.tobytes()).digest()
         count, again = len(marks), int(np.isin(marks, self._known).sum())
-        _, copies = np.unique(marks, return_counts=True)
+        distinct, copies = np.unique(marks, return_counts=True)
         self._pairs += count * (count - 1) // 2
         self._equal_pairs += int((copies * (copies - 1) // 2).sum())
         rate = self._equal_pairs / self._pairs if self._pairs else 0.0
         self._expected += count * min(1.0, self._samples * rate)
         self._samples, self._again = self._samples + count, self._again + again
-        many = self._again >= FEWEST and self._again > SHARE * self._samples
+        self._inside += count - len(distinct) - int((copies[np.isin(distinct, self._known)] - 1).sum())
+        many, drawn = (seen >= FEWEST and seen > SHARE * self._samples for seen in (self._again, self._repeats))
         whole = again == count > 1
         if self._disjoint and count > 1 and key in self._whole:
             raise InvalidInput(f"Batches {self._whole[key]} and {index} hold the same samples.\n{REMEDY}")
@@ -63,14 +67,36 @@ class Fingerprints:
             raise InvalidInput(
                 f"{again:,} of the {count:,} samples of batch {index} occurred in earlier batches.\n{REMEDY}"
             )
+        if self._disjoint and drawn and _values_never_meet(batch):
+            raise InvalidInput(
+                f"{self._repeats:,} of the {self._samples:,} samples up to batch {index} occurred before, "
+                f"{self._inside:,} of them in the same batch: they were drawn with replacement.\n{REMEDY}"
+            )
         self._known = np.union1d(self._known, marks)
         self._whole.setdefault(key, index)
         self._batches += 1
 
+    @property
+    def _repeats(self) -> int:
+        """Samples that occurred before, in an earlier batch or in their own."""
+        return self._again + self._inside
+
     def guard(self) -> Guard:
         """How many samples came again."""
-        text = f"{self._again:,} of {self._samples:,} samples occurred in an earlier batch" if self._again else ""
-        return Guard(GuardStatus.PASSED if self._disjoint or not self._again else GuardStatus.OFF, text)
+        where = {"an earlier batch": self._again, "the same batch": self._inside}
+        parts = [f"{count:,} of {self._samples:,} samples occurred in {name}" for name, count in where.items() if count]
+        return Guard(GuardStatus.PASSED if self._disjoint or not parts else GuardStatus.OFF, "; ".join(parts))
+
+
+def _values_never_meet(batch: Batch) -> bool:
+    """Whether the inputs are real numbers that take so many values that equal samples are one sample, drawn twice."""
+    bits = 0.0
+    for tensor in tensors_in(batch.inputs):
+        if tensor.is_floating_point() and len(tensor) == len(batch.labels):
+            rows = tensor.detach().flatten(1) if tensor.dim() > 1 else tensor.detach()[:, None]
+            step = 1 + rows.shape[1] // COORDINATES
+            bits += sum(math.log2(len(np.unique(column))) for column in rows[:, ::step].double().cpu().numpy().T)
+    return bits >= BITS
 
 
 def sample_hashes(batch: Batch) -> Words:

@@ -81,6 +81,16 @@ def checked_accuracies(given: float | Sequence[float] | None, what: str) -> tupl
     return checked_shares(several, what, nan=True)
 
 
+def checked_images(count: int | None) -> int | None:
+    """The number of test images behind an accuracy; what is not a whole number of at least 1 is refused."""
+    if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+        raise InvalidInput(
+            f"accuracy_images must be a whole number of at least 1, got {count!r}.\n"
+            "The images' error would be wrong. Pass the number of test images, or leave it out."
+        )
+    return count
+
+
 def check_texts(**given: object) -> None:
     """Refuse a name or notes that are not text, before anything is measured."""
     for what, text in given.items():

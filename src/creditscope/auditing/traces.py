@@ -28,12 +28,14 @@ def traces(
     beside: Callable[[Batch, Trace], None] = lambda batch, trace: None,
     *,
     disjoint: bool = True,
+    independent: bool = True,
 ) -> Iterator[Trace]:
     """One trace per batch; the guards check the model on the first images before anything is measured.
 
     guards  receives the outcome of every guard
     beside  called with every batch and its trace; the batch is freed afterwards
     disjoint  False: batches with common samples are not refused but counted in the guard
+    independent  False: answers that depend on the other images of the batch are not refused but said in the guard
     """
     classes = index = 0
     gradient, fingerprints = Guard(GuardStatus.OFF), Fingerprints(disjoint=disjoint)
@@ -43,7 +45,7 @@ def traces(
             with as_input_error(stream.model, batch):
                 logits = stream.settle(few.inputs)
                 if gradient_check:
-                    independent = check_answers(stream, few, logits)
+                    answers = check_answers(stream, few, logits, independent=independent)
             classes = logits.shape[-1]
         if loss_fn is None:
             check_labels(batch, classes, index)
@@ -53,10 +55,11 @@ def traces(
             trace = capture(stream, batch, loss_fn or cross_entropy)
             if index == 0 and not gradient_check:
                 larger = len(batch.labels) > PROBE_IMAGES
-                independent = check_answers(stream, few, logits, trace.logits[:PROBE_IMAGES] if larger else None)
+                within = trace.logits[:PROBE_IMAGES] if larger else None
+                answers = check_answers(stream, few, logits, within, independent=independent)
         if index == 0:
             guards.update(stream.checks(), deterministic=Guard(GuardStatus.PASSED), gradient=gradient)
-            guards["independent"] = independent
+            guards["independent"] = answers
         beside(batch, trace)
         yield trace
         del batch, trace

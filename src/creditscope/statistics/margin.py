@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNSEEN_SPREAD = 0.03  # standard deviation between seeds where only one was run: the largest of our own records
+UNKNOWN_IMAGES = 1000  # test images behind an accuracy where nobody says how many: few for a benchmark
 MANY = 1e6  # degrees of freedom beyond which Student's t is the normal distribution
 CHANCE = 0.05  # two arms that share their seeds are paired only if they correlate beyond this one-sided level
 
@@ -50,15 +51,16 @@ def margin_of_accuracies(
 ) -> Margin:
     """The margin from accuracies alone, one per seed.
 
-    images   test images behind each accuracy; their binomial error p(1 - p)/N + q(1 - q)/N joins the seeds' error
+    images   test images behind each accuracy; their binomial error p(1 - p)/N + q(1 - q)/N joins the seeds' error.
+             Unknown: 1,000 are assumed, because an interval without them is too narrow where seeds spread little
     matched  whether the caller named the seeds of both sides, in the same order
     """
     value = fmean(trained) - fmean(control)
-    binomial = 0.0 if images is None else sum(binomial_variance(fmean(arm), images) for arm in (trained, control))
+    binomial = sum(binomial_variance(fmean(arm), images or UNKNOWN_IMAGES) for arm in (trained, control))
     if len(trained) == len(control) == 1 and images is None:
         return Margin(value, None, "single seed; neither the number of test images nor the spread of seeds is known")
     seeds, how = _seed_parts(trained, control, matched)
-    over = "" if images is None else f" and {images:,} test images"
+    over = f"; {UNKNOWN_IMAGES:,} test images assumed" if images is None else f" and {images:,} test images"
     return _margin(value, [*seeds, _Part(binomial, MANY)], binomial, how + over)
 
 

@@ -38,7 +38,7 @@ class Question:
     """A margin to be told from a limit, all in percentage points.
 
     sd         standard deviation between seeds, the same in both arms
-    images     test images behind each accuracy; None where they are not counted
+    images     test images behind each accuracy; None: so many that their error does not count
     differing  share of images that only one of the two networks gets right, where answers are compared image by image
     """
 
