@@ -19,7 +19,7 @@ CONTRIBUTING = ROOT.parents[1] / "CONTRIBUTING.md"
 PAPERS = ROOT.parent / "creditscope_papers"
 AT_ONCE, TYPING, LATER = "at once", "for types", "inside a function"
 
-GROUND = "batch control credit errors files options plugins protocols provenance registry verdict"
+GROUND = "batch control credit errors files modes options plugins protocols provenance registry verdict"
 # What each part may import of ours; every part is listed, in strata from the bottom up. CONTRIBUTING.md draws it.
 MAY: dict[str, str] = {
     "errors": "",
@@ -31,7 +31,8 @@ MAY: dict[str, str] = {
     "options": "errors registry",
     "control": "errors registry",
     "verdict": "",
-    "protocols": "errors registry verdict",
+    "modes": "verdict",
+    "protocols": "errors modes registry verdict",
     "credit": "batch errors verdict",
     "stream": GROUND,
     "networks": GROUND,

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditscope.errors import UnknownName
-from creditscope.protocols import PROTOCOLS, Mode, judge, protocol_named
+from creditscope.modes import Headline, Mode
+from creditscope.protocols import PROTOCOLS, judge, protocol_named
 from creditscope.verdict import Finding, Limit, Measurement, Reason, Status
 
 ABOVE = Limit(50.0, "above", "a reason")
@@ -222,8 +223,9 @@ def test_profiles_are_data_that_name_their_diagnostics() -> None:
 
 def test_a_mode_asks_for_its_cause_only_where_it_names_one() -> None:
     fitted = {"D2": finding("D2", Status.FIRES, "fitted")}
-    assert Mode("", "", {"D2": "collapsed"}).state(fitted) == "ruled out"
-    assert Mode("", "", {"D2": ""}).state(fitted) == "shown"
+    silent = Headline("", "", "", {})
+    assert Mode("", "", {"D2": "collapsed"}, headline=silent).state(fitted) == "ruled out"
+    assert Mode("", "", {"D2": ""}, headline=silent).state(fitted) == "shown"
 
 
 def test_an_unknown_protocol_is_answered_with_the_nearest() -> None:

@@ -3,60 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from creditscope.errors import UnknownName
+from creditscope.modes import (
+    DEAD_BLOCKS,
+    DEAD_STATES,
+    DEGENERACY,
+    DEPTH_FLAG,
+    DEPTH_UNREAD,
+    DRIFT,
+    EXPLODED_BLOCK,
+    EXPLODED_STREAM,
+    INVALID,
+    NON_FINITE,
+    REFERENCE,
+    SCALE,
+    SCALE_RELATIVE,
+    UNUSED_DEPTH,
+    Mode,
+)
 from creditscope.registry import natural_key, unknown
-from creditscope.verdict import Finding, Reason, Status, Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Mode:
-    """A failure mode: shown when all its diagnostics fire, ruled out when any of them passes.
-
-    requires  maps a code to the cause that counts ("" = any). A diagnostic that fires for another cause counts as
-              passed: a reference that is small because the network fits its data has not collapsed.
-    flag, letter  its names in protocols that judge by flags
-    consequence   a sentence that several modes may share and the reader is told once
-    instead   the mode that is judged in its place where the control that it needs was not supplied
-    optional  ruled out where its question does not arise for the network
-    """
-
-    name: str
-    means: str
-    requires: Mapping[str, str]
-    flag: str = ""
-    letter: str = ""
-    consequence: str = ""
-    instead: Mode | None = None
-    optional: bool = False
-
-    def judged(self, findings: Mapping[str, Finding]) -> Mode:
-        """This mode, or the one in its place."""
-        if self.instead is None:
-            return self
-        without = [findings[code] for code in self.requires if code in findings]
-        other = [findings.get(code) for code in self.instead.requires]
-        lacks = any(finding.reason is Reason.NO_CONTROL for finding in without)
-        known = all(finding is not None and finding.status is not Status.SKIPPED for finding in other)
-        return self.instead if lacks and known else self
-
-    def state(self, findings: Mapping[str, Finding]) -> Literal["shown", "ruled out", "open"]:
-        """What the findings say about this mode."""
-        answers = [self._answer(findings.get(code), cause) for code, cause in self.requires.items()]
-        if all(answer is Status.FIRES for answer in answers):
-            return "shown"
-        return "ruled out" if Status.PASS in answers else "open"
-
-    def _answer(self, finding: Finding | None, cause: str) -> Status:
-        if finding is None:
-            return Status.SKIPPED
-        if self.optional and finding.reason is Reason.NOT_APPLICABLE:
-            return Status.PASS
-        if finding.status is Status.FIRES and cause and finding.cause != cause:
-            return Status.PASS if finding.cause else Status.UNDEFINED
-        return finding.status
+from creditscope.verdict import Finding, Status, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +57,6 @@ class AuditProtocol:
         return _codes(self.modes)
 
 
-NON_FINITE = Mode(
-    "non-finite numbers", "The network holds numbers that are not finite.", {"D0": ""}, "non-finite", "non-finite"
-)
-_FOUR = (
-    Mode("scale", "The residual stream explodes.", {"D1": ""}, "(a) scale", "(a)"),
-    Mode("reference", "The reference gradient lies below the floor.", {"D2": ""}, "(b) reference", "(b)"),
-    Mode("drift", "One direction dominates the reference gradients.", {"D4": ""}, "(c) drift", "(c)"),
-    Mode("depth", "The trained blocks are no better than frozen ones.", {"D3": ""}, "(d) depth", "(d)"),
-)
-_INVALID = "The reference gradient fell below the clamp of the usual cosine, so that Γ as usually computed is invalid."
-_UNUSED_DEPTH = "The trained blocks are no better than frozen random ones."
 PUBLISHED = {"D3": "published"}  # the first edition's intervals
 DEFAULT = "strict"
 PROTOCOLS: Mapping[str, AuditProtocol] = {
@@ -107,57 +65,31 @@ PROTOCOLS: Mapping[str, AuditProtocol] = {
         "an exploded stream with a collapsed reference, dead states, dead blocks, or unused depth",
         (
             NON_FINITE,
-            Mode(
-                "exploded block",
-                "One block made the stream explode.",
-                {"D1": "", "D2:tail": ""},
-                consequence=_INVALID,
-            ),
-            Mode(
-                "exploded stream",
-                "The stream exploded over the whole network, or in a part of the images.",
-                {"D1:stream": "", "D2:tail": ""},
-                consequence=_INVALID,
-            ),
-            Mode("dead states", "The loss does not depend on one of the states.", {"D11": ""}),
-            Mode("dead blocks", "No block has an influence on the loss.", {"D12": ""}, optional=True),
-            Mode(
-                "unused depth",
-                _UNUSED_DEPTH,
-                {"D3": ""},
-                instead=Mode(
-                    "unused depth",
-                    "The trained blocks add nothing for a linear read-out. No frozen control was supplied.",
-                    {"D10": ""},
-                ),
-            ),
+            EXPLODED_BLOCK,
+            EXPLODED_STREAM,
+            DEAD_STATES,
+            DEAD_BLOCKS,
+            replace(UNUSED_DEPTH, instead=DEPTH_UNREAD),
         ),
         "codes",
         beside=("D1:stream", "D2:tail"),
         unjudged=frozenset({"D4"}),
-        warnings={"D2": ("collapsed", "Γ as usually computed (clamped) is invalid for this network; exact Γ is not")},
+        warnings={"D2": ("collapsed", INVALID)},
     ),
     "three": AuditProtocol(
         "three",
         "scale stability and reference validity together, or depth utility",
-        (
-            NON_FINITE,
-            Mode(
-                "measurement degeneracy",
-                "The stream exploded and the reference gradient collapsed with it: Γ is invalid, because a "
-                "clamped cosine then compares credit with its clamp.",
-                {"D1": "", "D2": "collapsed"},
-            ),
-            Mode("unused depth", _UNUSED_DEPTH, {"D3": ""}),
-        ),
+        (NON_FINITE, DEGENERACY, UNUSED_DEPTH),
         "codes",
         PUBLISHED,
     ),
-    "four": AuditProtocol("four", "any of four flags is enough", (*_FOUR, NON_FINITE), "flags", PUBLISHED),
+    "four": AuditProtocol(
+        "four", "any of four flags is enough", (SCALE, REFERENCE, DRIFT, DEPTH_FLAG, NON_FINITE), "flags", PUBLISHED
+    ),
     "april": AuditProtocol(
         "april",
         "as `four`, with the scale relative to layer 0",
-        (*_FOUR, NON_FINITE),
+        (SCALE_RELATIVE, REFERENCE, DRIFT, DEPTH_FLAG, NON_FINITE),
         "flags",
         {"D1": "april", **PUBLISHED},
     ),
@@ -191,7 +123,7 @@ def judge(protocol: AuditProtocol, findings: Mapping[str, Finding]) -> Verdict:
         ruled_out=tuple(mode.name for mode in ruled_out),
         open=tuple(mode.name for mode in still_open),
         why=_why(findings, shown, still_open),
-        warnings=tuple(_warnings(protocol, findings)),
+        warnings=tuple(_warnings(protocol, findings, shown)),
     )
 
 
@@ -212,11 +144,12 @@ def _warning(protocol: AuditProtocol, code: str, finding: Finding) -> str:
     return sentence if finding.status is Status.FIRES and cause in ("", finding.cause) else ""
 
 
-def _warnings(protocol: AuditProtocol, findings: Mapping[str, Finding]) -> Iterator[str]:
-    """What the reader is told beside the verdict."""
+def _warnings(protocol: AuditProtocol, findings: Mapping[str, Finding], shown: tuple[Mode, ...]) -> Iterator[str]:
+    """What the reader is told beside the verdict; nothing that a shown mode has as its consequence."""
+    told = {mode.consequence for mode in shown}
     for code, finding in findings.items():
         warning = _warning(protocol, code, finding)
-        if warning:
+        if warning and warning not in told:
             yield f"{code} {finding.title}: {warning}"
     trained, read = findings.get("D3"), findings.get("D10")
     answers = {finding.status.fired for finding in (trained, read) if finding is not None}

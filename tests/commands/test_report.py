@@ -31,7 +31,7 @@ def store(tmp_path, monkeypatch):
 def test_without_an_option_the_text_page_is_printed(store, creditscope):
     outcome = creditscope("report", "report.json")
     assert outcome.code == 0
-    assert "Verdict: FAIL(D1+D2+D3)" in outcome.out
+    assert outcome.out.splitlines()[0].endswith(" FAIL(D1+D2+D3)")
 
 
 def test_one_audit_is_one_page_and_a_store_is_a_folder_of_pages(store, creditscope):

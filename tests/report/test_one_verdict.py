@@ -106,9 +106,9 @@ def test_a_run_of_a_study_has_the_verdict_of_its_audit_wherever_it_is_shown(stor
     page = (tmp_path / "runs" / f"{own.key}.html").read_text(encoding="utf-8")
     texts["page of a study"] = set(VERDICT.findall(page.partition("</title>")[0]))
     assert run(["study", "show", own.key, "--store", str(store)]) == 0
-    texts["study show"] = set(re.findall(r"^Verdict: (.*)$", capsys.readouterr().out, flags=re.MULTILINE))
+    texts["study show"] = set(re.findall(r"─ (\S+)$", capsys.readouterr().out, flags=re.MULTILINE))
     run(["audit", str(folder)])
-    texts["audit"] = set(re.findall(r"^Verdict: (.*)$", capsys.readouterr().out, flags=re.MULTILINE))
+    texts["audit"] = set(re.findall(r"─ (\S+)$", capsys.readouterr().out, flags=re.MULTILINE))
     assert len(set.union(*texts.values())) == 1, texts
     frozen = runs_in(store)["frozen"].accuracy
     assert runs_in(store)["none"].report.control_accuracy == (frozen,)
@@ -130,7 +130,7 @@ def test_a_page_offers_the_json_of_the_verdict_that_it_shows(store, tmp_path):
 def test_a_study_without_controls_says_what_the_audit_beside_the_control_said(store, tmp_path, capsys):
     own = runs_in(store)["none"]
     run(["audit", str(store / own.key)])
-    audited = set(re.findall(r"^Verdict: (.*)$", capsys.readouterr().out, flags=re.MULTILINE))
+    audited = set(re.findall(r"─ (\S+)$", capsys.readouterr().out, flags=re.MULTILINE))
     alone = write_study_file(tmp_path, STUDY.replace('controls = ["frozen"]', ""))
     assert run(["study", "report", str(alone), "--store", str(store), "--html", str(tmp_path / "pages")]) == 0
     table = capsys.readouterr().out
@@ -155,7 +155,7 @@ def test_an_old_record_is_shown_in_current_words_with_its_own_numbers():
         assert repr(finding.measurement) == repr(own.measurement)  # NaN is not equal to itself
         assert bool(finding.remedy) == bool(own.remedy)
         assert finding.means == diagnostics[code].means
-        assert finding.remedy in ("", diagnostics[code].remedy(finding.status, finding.reason))
+        assert finding.remedy in ("", diagnostics[code].remedy(finding.status, finding.reason, finding.cause))
     assert str(shown.report.verdict) == str(stored.verdict)
 
 
@@ -174,6 +174,6 @@ def test_a_control_is_called_a_control_wherever_it_is_shown(store, tmp_path, cap
     capsys.readouterr()
     assert ": control</title>" in (tmp_path / "runs" / f"{key}.html").read_text(encoding="utf-8")
     for name, text in shown.items():
-        assert "\nVerdict: control\n" in text, name
-        assert "this run is the frozen control" in text, name
+        assert "─ control\n" in text, name
+        assert "This run is the frozen control." in text, name
         assert "train one" not in text, name

@@ -66,7 +66,9 @@ Out = Annotated[
     list[Path] | None,
     _running("Write the report too; the suffix is the format (.json, .html). Repeatable.", "FILE", "--out"),
 ]
-Format = Annotated[str, _running("Print this format: see `creditscope list formats`.", "NAME", "--format")]
+Format = Annotated[str | None, _running("Print this format: see `creditscope list formats`.", "NAME", "--format")]
+Full = Annotated[bool, _running("Print every finding, column and number.", None, "--full")]
+Brief = Annotated[bool, _running("Print three lines.", None, "--brief")]
 Device = Annotated[str, _running("cpu, cuda, cuda:1 and so on.")]
 Threads = Annotated[int | None, _running("Number of CPU threads.", min=1)]
 
@@ -95,7 +97,9 @@ def audit(
     threshold: Thresholds = None,
     gradient_check: Check = True,
     out: Out = None,
-    format: Format = "text",
+    format: Format = None,
+    full: Full = False,
+    brief: Brief = False,
     device: Device = "cpu",
     threads: Threads = None,
     plugin: Plugins = None,
@@ -112,10 +116,11 @@ def audit(
     Example: `creditscope audit dfa.safetensors --network resmlp --data mnist1d --control frozen.safetensors`
     """
     limits, settings = parsing.thresholds(threshold), parsing.pairs(option, "--option", "d=256")
-    from creditscope.commands.report import output_formats
+    from creditscope.commands.report import output_formats, printed_format
     from creditscope.report.formats import formats
 
-    files, printed = output_formats(out), formats[format]
+    files = output_formats(out)
+    printed = formats[printed_format(format, full=full, brief=brief) or "text"]
     import torch
 
     from creditscope.auditing.audit import audit as examine

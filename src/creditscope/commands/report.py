@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from creditscope.commands import Plugins, coloured, command, parsing, say, width
+from creditscope.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,8 @@ Format = Annotated[
     str | None,
     typer.Option("--format", metavar="NAME", help="The format, whatever the suffix: see `creditscope list formats`."),
 ]
+Full = Annotated[bool, typer.Option("--full", help="Print every finding, column and number (--format full).")]
+Brief = Annotated[bool, typer.Option("--brief", help="Print three lines per audit (--format brief).")]
 Figures = Annotated[Path | None, typer.Option("--figures", metavar="FOLDER", help="Write every chart as a file.")]
 FigureFormat = Annotated[str, typer.Option("--figure-format", metavar="pdf|svg|png", help="Format of the charts.")]
 
@@ -35,6 +38,8 @@ def report(
     source: Source,
     out: Out = None,
     format: Format = None,
+    full: Full = False,
+    brief: Brief = False,
     figures: Figures = None,
     figure_format: FigureFormat = "pdf",
     plugin: Plugins = None,
@@ -47,6 +52,7 @@ def report(
     """
     from creditscope.study.saved_runs import saved_views
 
+    printed = printed_format(format, full=full, brief=brief)
     chosen = output_formats(out, format)
     views = saved_views(source)
     for path, entry in chosen.items():
@@ -58,7 +64,7 @@ def report(
         for path in write_figures(ChartInputs(views), figures, figure_format):
             say(f"wrote {path}")
     if not chosen and figures is None:
-        print_views(views, format)
+        print_views(views, printed)
     return 0
 
 
@@ -71,6 +77,17 @@ def output_formats(out: Sequence[Path] | None, name: str | None = None) -> dict[
         if entry.folder is None or path.suffix.lower() in entry.suffixes:
             parsing.writable(path)
     return chosen
+
+
+def printed_format(name: str | None, *, full: bool, brief: bool) -> str | None:
+    """The format to print; --full and --brief are formats of their own."""
+    wanted = [word for word, given in ((name, name is not None), ("full", full), ("brief", brief)) if given]
+    if len(wanted) > 1:
+        raise InvalidInput(
+            f"Only one of --format, --full and --brief can be printed, got {len(wanted)} of them.\n"
+            "Nothing was shown. Leave one of them."
+        )
+    return wanted[0] if wanted else None
 
 
 def print_views(views: Sequence[AuditView], name: str | None) -> None:

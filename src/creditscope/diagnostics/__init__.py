@@ -30,6 +30,7 @@ class Diagnostic:
     variant   names another form of the same question; empty for the plain form
     formula   the measured quantity: a sentence, then the equations
     do_when_skipped  what to do instead where it was skipped, by the reason
+    do_by_cause, do_when_undecided  the same for a cause that the measurement names, and while it is undecided
     column    heading of its numbers in a table per layer, default: the code; empty to leave them out
     warns     whether it adds a warning to the verdict when it fires or names a cause
     revision  raised when a fix changes its numbers
@@ -47,6 +48,8 @@ class Diagnostic:
     measure: Measure
     column: str
     do_when_skipped: Mapping[Reason, str] = field(default_factory=dict)
+    do_by_cause: Mapping[str, str] = field(default_factory=dict)
+    do_when_undecided: str = ""
     warns: bool = False
     revision: int = 1
 
@@ -62,11 +65,22 @@ class Diagnostic:
         """Its key in the registry."""
         return registered_name(self.code, self.variant)
 
-    def remedy(self, status: Status, reason: Reason | None = None) -> str:
-        """What to do about a finding with this status; nothing where it passes."""
+    def remedy(self, status: Status, reason: Reason | None = None, cause: str = "") -> str:
+        """What to do about a finding with this status, reason and cause; nothing where it passes."""
         if status is Status.PASS:
             return ""
-        return self.do if reason is None else self.do_when_skipped.get(reason, self.do)
+        if reason is not None:
+            return self.do_when_skipped.get(reason, self.do)
+        if status is Status.UNDECIDED and self.do_when_undecided:
+            return self.do_when_undecided
+        return self.do_by_cause.get(cause, self.do)
+
+    @property
+    def advice(self) -> str:
+        """Everything that it may tell a reader to do, each with its case."""
+        causes = (f"Cause `{cause}`: {text[0].lower()}{text[1:]}" for cause, text in self.do_by_cause.items())
+        undecided = [f"While undecided: {self.do_when_undecided}"] if self.do_when_undecided else []
+        return " ".join((self.do, *causes, *undecided, *self.do_when_skipped.values()))
 
     @property
     def summary(self) -> str:
@@ -94,6 +108,8 @@ def diagnostic(
     does_not_mean: str,
     do: str,
     do_when_skipped: Mapping[Reason, str] = {},
+    do_by_cause: Mapping[str, str] = {},
+    do_when_undecided: str = "",
     variant: str = "",
     column: str | None = None,
     warns: bool = False,
@@ -113,6 +129,8 @@ def diagnostic(
             does_not_mean=does_not_mean,
             do=do,
             do_when_skipped=do_when_skipped,
+            do_by_cause=do_by_cause,
+            do_when_undecided=do_when_undecided,
             measure=measure,
             column=code if column is None else column,
             warns=warns,
@@ -141,7 +159,7 @@ def examine(entry: Diagnostic, evidence: Evidence, at: float | None = None) -> F
         measurement=measured,
         limit=limit,
         note=note,
-        remedy=entry.remedy(status, reason),
+        remedy=entry.remedy(status, reason, measured.cause if measured is not None else ""),
         means=entry.means,
         does_not_mean=entry.does_not_mean,
         warns=entry.warns,
@@ -157,7 +175,7 @@ def in_current_words(finding: Finding) -> Finding:
     if name not in diagnostics:
         return finding
     entry = diagnostics[name]
-    remedy = entry.remedy(finding.status, finding.reason) if finding.remedy else ""
+    remedy = entry.remedy(finding.status, finding.reason, finding.cause) if finding.remedy else ""
     return replace(finding, remedy=remedy, means=entry.means, does_not_mean=entry.does_not_mean)
 
 

@@ -35,6 +35,10 @@ DO = (
     "Report the accuracy of the frozen control beside the method's, over several seeds, and claim a benefit from "
     "depth only where the method beats its frozen control."
 )
+DO_WHEN_UNDECIDED = (
+    "Train more seeds of the method and of its frozen control, or test on more images: `creditscope power` says how "
+    "many would decide it. Until then claim no benefit from depth."
+)
 DO_WHEN_SKIPPED = {
     Reason.NO_CONTROL: "Train a control with frozen blocks and the same data, recipe and seeds (`creditscope "
     "train --controls frozen`), and give its accuracy (`--control-accuracy`) unless the audit finds it by itself.",
@@ -54,6 +58,7 @@ DO_WHEN_SKIPPED = {
     means=MEANS,
     does_not_mean=DOES_NOT_MEAN,
     do=DO,
+    do_when_undecided=DO_WHEN_UNDECIDED,
     do_when_skipped=DO_WHEN_SKIPPED,
 )
 def depth_utility(evidence: Evidence) -> Measurement | Missing:
@@ -104,6 +109,7 @@ def _typed_in(evidence: Evidence) -> list[str]:
     means=MEANS,
     does_not_mean=DOES_NOT_MEAN,
     do=DO,
+    do_when_undecided=DO_WHEN_UNDECIDED,
     do_when_skipped=DO_WHEN_SKIPPED,
 )
 def published_depth_utility(evidence: Evidence) -> Measurement | Missing:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
 
 POINTS = 100.0
+EMBEDDING = "embedding"  # the only rival where `initial=` was not given
 
 
 @diagnostic(
@@ -32,8 +33,12 @@ POINTS = 100.0
     "with its blocks at their start: training the blocks has added nothing for a linear reader.",
     does_not_mean="It does not say that the method cannot use depth with another read-out: compare D3, which retrains. "
     "Without `initial=`, random blocks count as a gain of depth.",
-    do="Train the frozen control (D3) before you claim a benefit from depth. Pass `initial=`, so that the gain is over "
-    "random blocks and not only over the embedding.",
+    do="Claim no benefit from depth on the strength of this network alone: compare D3, which retrains with frozen "
+    "blocks.",
+    do_by_cause={
+        EMBEDDING: "Pass `initial=`, so that the gain is over random blocks and not only over the embedding, and "
+        "compare D3, which retrains with frozen blocks."
+    },
     column="linear read-out",
 )
 def depth_profile(evidence: Evidence) -> Measurement | Missing:
@@ -48,6 +53,7 @@ def depth_profile(evidence: Evidence) -> Measurement | Missing:
         gain,
         per_layer=profile.accuracies,
         interval=(low, high),
+        cause="" if len(profile.rivals) > 1 else EMBEDDING,
         note=f"R_L {POINTS * profile.accuracies[-1]:.1f} % against {POINTS * rival.accuracy:.1f} % {rival.name}; rise "
         f"after the first block {POINTS * profile.late_rise:+.1f} points; {profile.training_images:,} training images",
     )

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 PUBLISHED_BATCH = 128  # the batch size at which the published floor of a mean loss's gradient was calibrated
 FLOOR = 1e-7  # 10 x eps of F.cosine_similarity
+DO_WHEN_COLLAPSED = (
+    "Report exact cosines (no eps), not clamped ones, and how many samples have none. Keep the scale of the stream "
+    "bounded."
+)
 
 
 @diagnostic(
@@ -32,8 +36,11 @@ FLOOR = 1e-7  # 10 x eps of F.cosine_similarity
     "Cause `fitted`: the gradient is small because the errors are small, and the reference is sound.",
     does_not_mean="It does not mean that rounding destroyed the gradient: in float32 its direction is still exact. "
     "With cause `fitted` it is not a failure, and Γ stays valid.",
-    do="Cause `collapsed`: report exact cosines (no eps), not clamped ones, and keep the scale of the stream bounded. "
-    "Cause `fitted`: report the gain beside the value.",
+    do="Report the gain beside the value: only a small gain means that the reference collapsed.",
+    do_by_cause={
+        "collapsed": DO_WHEN_COLLAPSED,
+        "fitted": "Report the gain beside the value: the gradient is small because the errors are.",
+    },
     column="‖g‖/128",
 )
 def reference_validity(evidence: Evidence) -> Measurement:

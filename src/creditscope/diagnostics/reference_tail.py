@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
-from creditscope.diagnostics.reference import FLOOR, PUBLISHED_BATCH
+from creditscope.diagnostics.reference import DO_WHEN_COLLAPSED, FLOOR, PUBLISHED_BATCH
 from creditscope.verdict import Limit, Measurement
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "cosine then compares credit with its clamp, even where the median image is sound.",
     does_not_mean="It does not mean that the gradient is wrong, nor that the loss ignores the state: an exploded "
     "stream has a small gradient in its own units. D11 tells the two apart.",
-    do="Report exact cosines (no eps) and how many samples have none. Keep the scale of the stream bounded.",
+    do=DO_WHEN_COLLAPSED,
     column="",
 )
 def reference_tail(evidence: Evidence) -> Measurement:

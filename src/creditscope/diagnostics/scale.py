@@ -10,6 +10,11 @@ from creditscope.verdict import Limit, Measurement, Missing, Reason
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
 
+DO = (
+    "Look at ‖h‖ and its growth per block. Add a penalty λ‖f(h)‖² to the local losses of the blocks (start with λ = "
+    "1e-2), or normalise the credit over the batch instead of per sample."
+)
+
 
 @diagnostic(
     "D1",
@@ -26,8 +31,7 @@ if TYPE_CHECKING:
     "and a terminal LayerNorm hides the growth from the loss.",
     does_not_mean="Growth alone is not a failure: FA on a residual MLP grows the stream by 89x to 503x in one block, "
     "keeps a valid reference and uses its depth. D1 fails a network only together with a collapsed reference (D2).",
-    do="Look at the growth per block. Add a penalty λ‖f(h)‖² to the local losses of the blocks (start with λ = 1e-2), "
-    "or normalise the credit over the batch instead of per sample.",
+    do=DO,
     column="growth",
 )
 def scale_stability(evidence: Evidence) -> Measurement | Missing:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
+from creditscope.diagnostics.scale import DO
 from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     means="The stream has grown by orders of magnitude, over several blocks or in a part of the images: D1, which "
     "looks at one block and at the median image, can miss that.",
     does_not_mean="Growth alone is not a failure. It fails a network only together with a collapsed reference (D2).",
-    do="Look at ‖h‖ per layer. Add a penalty λ‖f(h)‖² to the local losses of the blocks (start with λ = 1e-2), or "
-    "normalise the credit over the batch instead of per sample.",
+    do=DO,
 )
 def stream_growth(evidence: Evidence) -> Measurement | Missing:
     """The largest ratio of a later state's length to an earlier one's, by medians and by the images' tail."""

@@ -78,7 +78,7 @@ def of_diagnostic(entry: Diagnostic) -> Explanation:
             "Why there": capitalised(limit.because).rstrip(".") + ".",
             "Means": entry.means,
             "Does not mean": entry.does_not_mean,
-            "Do": " ".join((entry.do, *entry.do_when_skipped.values())),
+            "Do": entry.advice,
             "Counts in": "\n".join(roles(entry)),
         },
     )

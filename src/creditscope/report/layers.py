@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from creditscope.records.report import Report
 from creditscope.registry import natural_key
+from creditscope.report.reading import carrying
 from creditscope.verdict import CLAMPED, Limit, Measurement, Reason, Status, reference_collapsed
 
 # Titles of the known measures, in the order of their columns; other numbers follow under their own names.
@@ -45,6 +46,14 @@ class Column:
     cells: tuple[float | None, ...]
     past: tuple[bool, ...]  # beyond the limit of a diagnostic that fires
     gated: bool = False  # not interpretable: `WHY_GATED`
+
+
+def telling_columns(report: Report) -> list[Column]:
+    """The columns that matter, most important first: ‖h‖, ‖g‖, Γ, those that the verdict rests on, those that fire."""
+    every = {column.key: column for column in columns(report)}
+    fires = [code for code, finding in report.findings.items() if finding.status is Status.FIRES]
+    keys = dict.fromkeys((STREAM, "D2", "gamma", *carrying(report), *fires))
+    return [every[key] for key in keys if key in every]
 
 
 def columns(report: Report) -> list[Column]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from creditscope.records.report import Report
 from creditscope.report.claim_card import claim_card
 from creditscope.report.form.reporting_form import form
+from creditscope.report.headline import headline
 from creditscope.report.layers import WHY_GATED, Column, columns
 from creditscope.report.numbers import distance, firing_side, interval, number, value
 from creditscope.report.reading import advisory, not_meant, remedies
@@ -39,7 +40,7 @@ def document(view: AuditView) -> str:
     if report is not None:
         parts += [
             card(report),
-            f"**{escaped(str(report.verdict))}.** {escaped(report.verdict.why)}",
+            f"**{escaped(str(report.verdict))}.** {escaped(headline(report))}",
             *(f"> ⚠️ {escaped(warning)}" for warning in report.verdict.warnings),
             table(FINDINGS, [_finding(finding, report) for finding in report.findings.values()]),
             *_layers(report),

@@ -7,6 +7,7 @@ from html import escape
 
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
+from creditscope.report.headline import headline
 from creditscope.report.numbers import firing_side, value
 from creditscope.verdict import Finding, Status
 
@@ -25,7 +26,7 @@ def fragment(report: Report) -> str:
     skipped = ", ".join(f.code for f in report.findings.values() if f.status is Status.SKIPPED)
     return (
         f"<div>{_heading(report.subject.name, str(report.verdict), TONES[report.verdict.outcome])}"
-        f"<p>{escape(report.verdict.why)}</p>{body}"
+        f"<p>{escape(headline(report))}</p>{body}"
         f"{f'<p>Not measured: {escape(skipped)}.</p>' if skipped else ''}</div>"
     )
 

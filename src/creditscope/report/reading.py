@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from creditscope.modes import Mode
 from creditscope.protocols import PROTOCOLS
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.records.report import Report
@@ -13,7 +14,14 @@ from creditscope.verdict import Finding, Reason, Status
 
 def judged(report: Report) -> tuple[str, ...]:
     """The codes that can fail a network under the report's protocol."""
-    return PROTOCOLS[report.protocol].codes if report.protocol in PROTOCOLS else ()
+    known = PROTOCOLS[report.protocol].codes if report.protocol in PROTOCOLS else ()
+    return tuple(dict.fromkeys((*known, *(code for mode in _modes(report) for code in mode.requires))))
+
+
+def _modes(report: Report) -> list[Mode]:
+    """The modes that were judged, some in the place of others."""
+    protocol = PROTOCOLS.get(report.protocol)
+    return [] if protocol is None else [mode.judged(report.findings) for mode in protocol.modes]
 
 
 def asked(report: Report) -> list[Finding]:
@@ -26,11 +34,43 @@ def advisory(report: Report, code: str) -> bool:
     return code not in judged(report)
 
 
+def carrying(report: Report) -> tuple[str, ...]:
+    """The codes that the verdict rests on: of the modes shown, else of those open, else of what a PASS is said by."""
+    verdict, modes = report.verdict, _modes(report)
+    if verdict.outcome == "pass":
+        wanted = [mode for mode in modes if mode.headline.ruled_out]
+    else:
+        wanted = [mode for mode in modes if mode.name in (verdict.shown or verdict.open)]
+    return tuple(dict.fromkeys(code for mode in wanted for code in mode.requires))
+
+
+def telling(report: Report) -> list[Finding]:
+    """The findings that a reader must see: those that fire, and those that the verdict rests on or waits for."""
+    left = (code for mode in _modes(report) if mode.name in report.verdict.open for code in mode.requires)
+    waiting = (code for code in left if code in report.findings and _waits(report, code))
+    wanted = {*carrying(report), *waiting}
+    return [finding for finding in asked(report) if finding.status is Status.FIRES or finding.code in wanted]
+
+
+def the_rest(report: Report) -> list[tuple[str, list[str]]]:
+    """The codes of all other findings by their status, in words."""
+    told = {finding.code for finding in telling(report)}
+    words = {Status.PASS: "Passed", Status.MEASURED: "Measured without a limit", Status.UNDECIDED: "Undecided"}
+    words |= {Status.UNDEFINED: "Undefined", Status.SKIPPED: "Not measured"}
+    groups = {word: [f.code for f in asked(report) if f.status is status] for status, word in words.items()}
+    kept = ((word, [code for code in codes if code not in told]) for word, codes in groups.items())
+    return [(word, codes) for word, codes in kept if codes]
+
+
 def remedies(report: Report) -> list[Item]:
-    """What to do about every diagnostic that fires, and about every open one that the verdict waits for."""
+    """What to do about every diagnostic that fires, and about every open one that the verdict waits for; each once."""
     wanted = {code for code, finding in report.findings.items() if finding.status is Status.FIRES}
     wanted |= {code for code in judged(report) if code in report.findings and _waits(report, code)}
-    return [(code, finding.remedy) for code, finding in report.findings.items() if code in wanted and finding.remedy]
+    texts: dict[str, list[str]] = {}
+    for code, finding in report.findings.items():
+        if code in wanted and finding.remedy:
+            texts.setdefault(finding.remedy, []).append(code)
+    return [(", ".join(codes), remedy) for remedy, codes in texts.items()]
 
 
 def _waits(report: Report, code: str) -> bool:

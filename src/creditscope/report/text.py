@@ -1,4 +1,4 @@
-"""A report as a page for the terminal: header, layers, findings, verdict, remedies, and what a PASS does not mean."""
+"""A report as a page for the terminal: the verdict in words, findings, layers, remedies, what a PASS does not mean."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from creditscope.provenance import Guard
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
-from creditscope.report.layers import WHY_GATED, Column, collapsed, columns, measure_title, scale_bars
+from creditscope.report.headline import headline, sentences
+from creditscope.report.layers import WHY_GATED, Column, columns, measure_title, scale_bars, telling_columns
 from creditscope.report.layout import (
     NARROWEST,
+    OUTCOME_STYLES,
     Flag,
     Paint,
     flag_section,
@@ -18,47 +20,77 @@ from creditscope.report.layout import (
     listed,
     painter,
     title_line,
-    verdict_section,
     wrapped,
 )
 from creditscope.report.numbers import accuracy, distance, firing_side, interval, number, value
-from creditscope.report.reading import advisory, asked, left_open, not_meant, remedies
+from creditscope.report.reading import advisory, asked, left_open, not_meant, remedies, telling, the_rest
 from creditscope.verdict import Finding, Status
 
 STATUS_STYLES = {Status.PASS: "green", Status.FIRES: "red", Status.SKIPPED: "dim", Status.MEASURED: "dim"}
 GAP = 3  # spaces between columns
 
 
-def page(report: Report, width: int = 80, colour: bool = False) -> str:
-    """The whole report as text of at most `width` columns; `colour` adds ANSI styles, nothing else."""
+def page(report: Report, width: int = 80, colour: bool = False, *, full: bool = False) -> str:
+    """The report as text of at most `width` columns; `colour` adds ANSI styles, nothing else.
+
+    The verdict in words, the findings that fire or carry it, the columns per layer that matter, and what to do; with
+    `full` every finding, every column and every other number.
+    """
     width, paint = max(width, NARROWEST), painter(colour)
+    findings = asked(report) if full else telling(report)
     return joined(
         (
-            _header(report, width, paint),
-            _layers(report, width, paint),
-            flag_section([_flag(report, finding) for finding in asked(report)], width, paint),
-            _also_measured(report, width, paint),
-            _verdict(report, width, paint),
+            _header(report, width, paint, full=full),
+            flag_section([_flag(report, finding) for finding in findings], width, paint),
+            "" if full else _rest(report, width, paint),
+            _layers(report, width, paint, full=full),
+            _also_measured(report, width, paint) if full else "",
+            _verdict(report, width, paint) if full else "",
             listed("What to do", remedies(report), width, paint),
             listed(f"What {report.verdict} does not mean", not_meant(report), width, paint),
         )
     )
 
 
-def _header(report: Report, width: int, paint: Paint) -> str:
+def brief(report: Report) -> str:
+    """Three lines: name and verdict, the weightiest sentence, and the diagnostics by their status."""
+    fires = [finding.code for finding in asked(report) if finding.status is Status.FIRES]
+    waits = [finding.code for finding in telling(report) if finding.status not in (Status.FIRES, Status.PASS)]
+    codes = (("Fires", fires), ("Open", waits), ("Passed", [f.code for f in asked(report) if f.status is Status.PASS]))
+    groups = ". ".join(f"{word}: {', '.join(group)}" for word, group in codes if group)
+    return f"{report.subject.name}: {report.verdict}\n{sentences(report)[0]}\n{groups}."
+
+
+def _header(report: Report, width: int, paint: Paint, *, full: bool) -> str:
+    """Name and verdict, the verdict in words, warnings, and what was measured on what."""
+    title = title_line(report.subject.name, report.verdict, width, paint)
+    said = [headline(report), left_open(report)]
+    if str(report.verdict) not in title and not full:
+        said.append(f"Verdict: {report.verdict}")
+    warnings = [f"Warning: {warning}" for warning in report.verdict.warnings]
+    lines = [line for text in said if text for line in wrapped(text, width)]
+    lines += [paint(line, "yellow") for text in warnings for line in wrapped(text, width)]
+    facts = [line for fact in _facts(report, full=full) for line in wrapped(fact, width)]
+    return "\n".join([title, *lines, "", *(paint(line, "dim") for line in facts)])
+
+
+def _facts(report: Report, *, full: bool) -> Iterator[str]:
     subject, origin = report.subject, report.provenance
     size = f", {subject.parameters:,} parameters" if subject.parameters else ""
+    yield f"{subject.model}, {counted(subject.depth, 'block')}{size}, {origin.dtype} on {origin.device}"
     data = f"{counted(origin.images, 'image')} in {counted(origin.batches, 'batch', 'batches')}"
-    facts = [
-        f"{subject.model}, {counted(subject.depth, 'block')}{size}, {origin.dtype} on {origin.device}",
-        f"{data}, protocol {report.protocol}, creditscope {origin.creditscope}",
+    yield f"{data}, protocol {report.protocol}, creditscope {origin.creditscope}"
+    yield (
         f"accuracy {accuracy(report.accuracy) if report.accuracy else 'not measured'}, frozen control "
-        f"{accuracy(report.control_accuracy) if report.control_accuracy else 'not given'}",
-        *_guards(origin.guards),
-        *subject.notes.splitlines(),
-    ]
-    lines = [line for fact in facts for line in wrapped(fact, width)]
-    return "\n".join([title_line(subject.name, report.verdict, width, paint), *lines])
+        f"{accuracy(report.control_accuracy) if report.control_accuracy else 'not given'}"
+    )
+    yield from _guards({name: guard for name, guard in origin.guards.items() if full or not guard.passed})
+    yield from subject.notes.splitlines()
+
+
+def _rest(report: Report, width: int, paint: Paint) -> str:
+    groups = " ".join(f"{word}: {', '.join(codes)}." for word, codes in the_rest(report))
+    return "\n".join(paint(line, "dim") for line in wrapped(groups, width))
 
 
 def _guards(guards: Mapping[str, Guard]) -> Iterator[str]:
@@ -69,9 +101,9 @@ def _guards(guards: Mapping[str, Guard]) -> Iterator[str]:
     yield from (f"guard {name}: {guard}" for name, guard in guards.items() if not guard.passed)
 
 
-def _layers(report: Report, width: int, paint: Paint) -> str:
-    """The table per layer, in as many panels as the width requires."""
-    panels = list(_panels(columns(report), width))
+def _layers(report: Report, width: int, paint: Paint, *, full: bool) -> str:
+    """The table per layer: the columns that matter and fit; with `full` all, in as many panels as they need."""
+    panels = list(_panels(columns(report), width)) if full else _fitting(report, width)
     if not panels:
         return ""
     drawn = [_panel(panel, paint) for panel in panels]
@@ -89,6 +121,13 @@ def _layers(report: Report, width: int, paint: Paint) -> str:
     if any(any(column.past) for panel in panels for column in panel):
         notes.append("!: beyond the limit of a diagnostic that fires")
     return "\n".join([text, *(paint(line, "dim") for note in notes for line in indented(note, width))])
+
+
+def _fitting(report: Report, width: int) -> list[list[Column]]:
+    """One panel of the most important columns that fit, in the order of the whole table."""
+    chosen = next(_panels(telling_columns(report), width), [])
+    keys = {column.key for column in chosen}
+    return [[column for column in columns(report) if column.key in keys]] if chosen else []
 
 
 def _panels(table: Sequence[Column], width: int) -> Iterator[list[Column]]:
@@ -159,8 +198,8 @@ def _also_measured(report: Report, width: int, paint: Paint) -> str:
 
 
 def _verdict(report: Report, width: int, paint: Paint) -> str:
-    section = verdict_section("Verdict", report.verdict, (report.verdict.why, left_open(report)), width, paint)
-    if collapsed(report) and "gamma" in report.measures:
-        warning = "Γ clamped is invalid: the gradient lies below the clamp (D2). Exact Γ is valid."
-        section += "\n" + "\n".join(paint(line, "yellow") for line in indented(warning, width))
-    return section
+    """The verdict and the meaning of its modes."""
+    lines = [
+        paint(line, OUTCOME_STYLES[report.verdict.outcome]) for line in wrapped(f"Verdict: {report.verdict}", width)
+    ]
+    return "\n".join([*lines, *indented(report.verdict.why, width)])

@@ -81,6 +81,8 @@ def _as_control(report: Report, control: str) -> Report:
     if "D3" in findings:
         skipped = replace(findings["D3"], status=Status.SKIPPED, reason=Reason.NOT_APPLICABLE, note=note)
         findings["D3"] = replace(skipped, measurement=None, remedy="")
+    if "D10" in findings and findings["D10"].measurement is not None:  # blocks that were not trained add nothing
+        findings["D10"] = replace(findings["D10"], status=Status.MEASURED, remedy="")
     return report.model_copy(update={"findings": findings, "verdict": verdict})
 
 

@@ -41,7 +41,7 @@ class ReportFormat:
     @property
     def summary(self) -> str:
         """Title and file endings in one line."""
-        return f"{self.title} ({', '.join(self.suffixes)})"
+        return f"{self.title} ({', '.join(self.suffixes)})" if self.suffixes else self.title
 
     def text(self, views: Sequence[AuditView]) -> str:
         """The audits as one text."""
@@ -104,7 +104,7 @@ def format_of(path: Path | str, name: str | None = None) -> ReportFormat:
             f"{path} could be written in more than one format: {', '.join(entry.name for entry in owners)}.\n"
             "The suffix does not decide between them. Give --format."
         )
-    known = ", ".join(f"{entry.name} ({' '.join(entry.suffixes)})" for entry in formats.values())
+    known = ", ".join(f"{entry.name} ({' '.join(entry.suffixes)})" for entry in formats.values() if entry.suffixes)
     raise InvalidInput(
         f"{path} has no suffix that belongs to a report format.\n"
         f"Nothing was written. Give --format or one of these suffixes: {known}."

@@ -8,10 +8,10 @@ from creditscope.report.charts.inputs import ChartInputs
 from creditscope.report.charts.theme import PAGE
 from creditscope.report.claim_card import claim_card
 from creditscope.report.form.reporting_form import form
+from creditscope.report.headline import headline
 from creditscope.report.html.page import Place, download, render
 from creditscope.report.html.tables import OUTCOMES, facts, finding_views, layer_table, measure_table
 from creditscope.report.latex.document import document as latex_document
-from creditscope.report.layers import collapsed
 from creditscope.report.markdown import document as markdown_document
 from creditscope.report.reading import left_open, not_meant, remedies
 from creditscope.report.views import AuditView
@@ -52,7 +52,7 @@ def _audited(report: Report) -> dict[str, object]:
         "remedies": remedies(report),
         "unsaid": not_meant(report),
         "left_open": left_open(report),
-        "gated": collapsed(report) and "gamma" in report.measures,
+        "headline": headline(report),
         "layers": layer_table(report),
         "measures": measure_table(report),
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from creditscope.records.report import Report
 from creditscope.report.claim_card import claim_card
 from creditscope.report.form.reporting_form import form
+from creditscope.report.headline import headline
 from creditscope.report.latex.escaping import escaped
 from creditscope.report.layers import WHY_GATED, Column, columns
 from creditscope.report.numbers import distance, firing_side, number, value
@@ -47,7 +48,7 @@ def findings(report: Report) -> str:
         )
         for finding in report.findings.values()
     ]
-    caption = f"{escaped(report.subject.name)}: {escaped(str(report.verdict))}. {escaped(report.verdict.why)}"
+    caption = f"{escaped(report.subject.name)}: {escaped(str(report.verdict))}. {escaped(headline(report))}"
     stars = " *~advisory." if any(advisory(report, code) for code in report.findings) else ""
     heads = ("", "Diagnostic", "Value", "Fires", "Status", "Margin")
     return _floating(caption + stars, _tabular("llrlll", heads, body))
