@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,32 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadFile, match="cannot be read"):
         read_text(tmp_path / "file", "The report")
+
+
+def test_a_device_or_a_pipe_is_refused_and_stays_what_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/null")):
+        with pytest.raises(BadFile, match="is a device, a pipe or a socket"):
+            write_text(path, "text")
+    assert pipe.is_fifo()
+    assert Path("/dev/null").is_char_device()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_link_stays_a_link_and_permissions_stay(tmp_path: Path) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    write_text(file, "old")
+    file.chmod(0o600)
+    link.symlink_to(file)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert file.read_text() == "new"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_circle_of_links_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(BadFile, match="cannot be written"):
+        write_text(tmp_path / "a", "text")

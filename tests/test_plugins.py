@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from creditscope import plugins
+from creditscope.cli import run
 from creditscope.plugins import FaultyPlugin, load_installed_plugins, load_plugin
 
 DIAGNOSTIC = '''
@@ -65,6 +66,31 @@ def test_the_search_path_is_as_it_was_afterwards(tmp_path, monkeypatch):
     with pytest.raises(FaultyPlugin):
         load_plugin("nowhere")
     assert sys.path == before
+
+
+def test_a_file_of_the_current_folder_does_not_stand_in_for_an_installed_module(tmp_path, monkeypatch):
+    (tmp_path / "colorsys.py").write_text("planted = True")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    assert not hasattr(load_plugin("colorsys"), "planted")
+
+
+def test_a_current_folder_that_is_on_the_path_already_stays_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(FaultyPlugin):
+        load_plugin("nowhere")
+    assert sys.path[0] == str(tmp_path)
+
+
+def test_a_module_that_ends_the_program_is_an_error_and_not_a_pass(tmp_path, monkeypatch, capsys):
+    (tmp_path / "quits.py").write_text("import sys\nsys.exit(0)")
+    (tmp_path / "quits_later.py").write_text("import sys\ndef make():\n    sys.exit(0)")
+    monkeypatch.chdir(tmp_path)
+    assert run(["--plugin", "quits", "list", "methods"]) == 2
+    assert "cannot be imported: SystemExit: 0" in capsys.readouterr().err
+    assert run(["inspect", "quits_later:make"]) == 2
+    assert "quits_later" in capsys.readouterr().err
 
 
 def test_installed_plugins_are_found_by_their_entry_points(tmp_path, monkeypatch):

@@ -94,6 +94,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except USAGE_ERROR as error:
         _show_usage(error)
         return BAD_INPUT
+    except SystemExit as error:  # click returns its own exits, so this one is a user's: it must not pass for a verdict
+        traceback.print_exc()
+        _complain(
+            f"Error: a module or function that this command called ended the program with sys.exit({error.code!r}).\n"
+            'No verdict was reached. Remove the call, or guard it with `if __name__ == "__main__":`.'
+        )
+        return BAD_INPUT
     except Exception:  # noqa: BLE001  any other error is a fault of creditscope
         traceback.print_exc()
         _complain(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,15 +13,22 @@ from creditscope.errors import BadFile
 
 @contextmanager
 def atomic_write(path: Path | str) -> Iterator[Path]:
-    """A temporary file beside `path` that becomes `path` if the block succeeds and is removed if it does not."""
+    """A temporary file beside `path` that becomes `path` if the block succeeds and is removed if it does not.
+
+    A symbolic link stays, and the file that it names is replaced; a file that exists keeps its permissions. A device or
+    a pipe is refused: a rename would put a plain file in its place.
+    """
     path = Path(path)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    target = _regular_target(path)
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         yield part
         with part.open("rb+") as file:
             os.fsync(file.fileno())
-        part.replace(path)
+        if target.exists():
+            part.chmod(stat.S_IMODE(target.stat().st_mode))
+        part.replace(target)
     except OSError as error:
         raise BadFile(
             f"{path} cannot be written: {error.strerror or error}.\nNothing was left behind. Choose another place."
@@ -28,6 +36,21 @@ def atomic_write(path: Path | str) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # the folder itself may be what is wrong
             part.unlink()
+
+
+def _regular_target(path: Path) -> Path:
+    """The file behind `path`, links followed; anything but a regular file, or nothing yet, is refused."""
+    try:
+        target = path.resolve()
+        special = target.exists() and not target.is_file() and not target.is_dir()
+    except (OSError, RuntimeError, ValueError) as error:  # a circle of links, a name with NUL
+        raise BadFile(f"{path!s} cannot be written: {error}.\nNothing was written. Choose another place.") from error
+    if special:
+        raise BadFile(
+            f"{path} is a device, a pipe or a socket, not a file.\n"
+            "Writing a file there would replace it. Nothing was written. Choose another place."
+        )
+    return target
 
 
 def check_folder(path: Path) -> None:

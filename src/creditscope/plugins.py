@@ -22,8 +22,8 @@ class FaultyPlugin(CreditscopeError):
 
 
 def load_plugin(name: str) -> ModuleType:
-    """Import a module that registers entries; the current folder is searched first."""
-    with _current_folder_first():
+    """Import a module that registers entries; the current folder is searched last."""
+    with _current_folder_last():
         return _imported(name, f"The plugin {name!r}")
 
 
@@ -34,13 +34,13 @@ def load_installed_plugins() -> None:
 
 
 def named_object(path: str) -> Any:
-    """The object that `package.module:name` names; the current folder is searched first."""
+    """The object that `package.module:name` names; the current folder is searched last."""
     module_name, separator, name = path.partition(":")
     if not separator or not module_name or not name:
         raise InvalidInput(
             f"{path!r} does not name a function.\nNothing can be called. Write it as package.module:function."
         )
-    with _current_folder_first():
+    with _current_folder_last():
         target: Any = _imported(module_name, f"The module {module_name!r}")
     for part in name.split("."):
         if not hasattr(target, part):
@@ -55,7 +55,7 @@ def _imported(module: str, what: str) -> ModuleType:
         return importlib.import_module(module)
     except CreditscopeError as error:
         raise FaultyPlugin(f"{what} was refused: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # `sys.exit(0)` there must not end an audit as passed
         raise FaultyPlugin(
             f"{what} cannot be imported: {type(error).__name__}: {error}\n"
             f'Nothing was registered. Check the module name and that `python -c "import {module}"` works.'
@@ -63,11 +63,14 @@ def _imported(module: str, what: str) -> ModuleType:
 
 
 @contextmanager
-def _current_folder_first() -> Iterator[None]:
-    """Search the current folder first, as `python -m` does."""
+def _current_folder_last() -> Iterator[None]:
+    """Search the current folder too, after everything installed: a file there must not stand in for a library."""
     folder = str(Path.cwd())
-    sys.path.insert(0, folder)
+    added = folder not in sys.path
+    if added:
+        sys.path.append(folder)
     try:
         yield
     finally:
-        sys.path.remove(folder)
+        if added and folder in sys.path:
+            sys.path.remove(folder)

@@ -82,7 +82,8 @@ class _Worker:
         self.connection, theirs = Pipe()
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by `stop`
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "creditscope.study.engines.worker", str(theirs.fileno()), str(os.getpid())],
+            # -P: a torch.py in the current folder must not stand in for torch
+            [sys.executable, "-P", "-m", "creditscope.study.engines.worker", str(theirs.fileno()), str(os.getpid())],
             pass_fds=(theirs.fileno(),),
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdin=subprocess.DEVNULL,
