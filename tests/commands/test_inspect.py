@@ -42,6 +42,14 @@ def dummy():
     model.dummy_inputs = {"ids": torch.zeros(2, 5).long()}
     return model
 
+class SideTower(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.main, self.side = deep(depth=2), deep(depth=5)
+
+    def forward(self, x):
+        return self.main(x) + 0.05 * self.side(x)
+
 class Towers(nn.Module):
     def __init__(self):
         super().__init__()
@@ -94,6 +102,13 @@ def test_a_model_that_says_what_it_takes_needs_no_shape(models, creditscope, nam
 def test_named_blocks_are_looked_at_instead(models, creditscope):
     found = creditscope("inspect", "inspected_models:deep", "--input", "6", "--blocks", "0,2")
     assert found.out.startswith("Sequential: a stream of 2 blocks (Linear or Skip)\n├─ h_0   (N, 6)")
+
+
+def test_streams_that_were_not_taken_are_named_with_their_influence(models, creditscope):
+    found = creditscope("inspect", "inspected_models:SideTower", "--input", "6")
+    assert "SideTower: a stream of 2 blocks (Skip)" in found.out, found.err
+    assert "Other streams: influence of this one " in found.out
+    assert 'blocks=["side.1", "side.2", ..., "side.5"] (5 x Skip, ' in found.out
 
 
 @pytest.mark.parametrize(

@@ -461,22 +461,7 @@ class Dense(nn.Module):
         return out
 
 
-class Shared(nn.Module):
-    """One block that runs three times."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inlet, self.block, self.outlet = nn.Linear(FEATURES, WIDTH), Skip(), nn.Linear(WIDTH, CLASSES)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.inlet(x)
-        for _ in range(3):
-            h = self.block(h)
-        out: Tensor = self.outlet(h)
-        return out
-
-
-@pytest.mark.parametrize("make", [Experts, Dense, Shared, lambda: nn.Linear(FEATURES, CLASSES)])
+@pytest.mark.parametrize("make", [Experts, Dense, lambda: nn.Linear(FEATURES, CLASSES)])
 def test_a_model_without_a_stream_is_refused(make: Callable[[], nn.Module]) -> None:
     with pytest.raises(ModelMismatch, match="its forward pass has no run of blocks of one type"):
         find_stream(make()).run(BATCH.inputs)

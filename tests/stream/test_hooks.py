@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from creditscope.batch import Batch
 from creditscope.errors import ModelMismatch
 from creditscope.stream.find import find_stream
-from creditscope.stream.hooks import first_tensor
 from creditscope.stream.trace import capture, cross_entropy, losses_at
+from creditscope.stream.values import first_tensor
 
 Pair = namedtuple("Pair", "state extra")
 BATCH = images(9)

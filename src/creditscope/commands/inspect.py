@@ -106,6 +106,8 @@ def drawn(stream: Stream, inputs: Any, path: str) -> str:
     """The tree of a stream: blocks, the shape of every state, the read rule, and how to choose others."""
     import torch
 
+    from creditscope.stream.find import OTHER_STREAMS
+
     with torch.no_grad():
         forward = stream.run(inputs)
     names = {id(module): name for name, module in stream.model.named_modules()}
@@ -121,6 +123,7 @@ def drawn(stream: Stream, inputs: Any, path: str) -> str:
         f"└─ logits {_sizes(forward.logits)}",
         "",
         f"State vector: {_reading(stream)}",
+        *(f"Other streams: {guard.text}" for name, guard in stream.checks().items() if name == OTHER_STREAMS),
         *_other_ways(stream, path),
     ]
     return "\n".join(lines)

@@ -1,163 +1,200 @@
-"""Finds the blocks of any model by structure: by which modules run in line, not by class names or imports."""
+"""Finds the blocks of any model by structure and influence, not by class names or imports."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
-from torch import nn
-from torch.nn.modules.conv import _ConvNd
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge
 
-from creditscope.errors import ModelMismatch
-from creditscope.stream.forward_calls import Call, ForwardCalls, in_line, record_calls
-from creditscope.stream.hooks import residual
-from creditscope.stream.states import block_lists
+from creditscope.errors import CreditscopeError, ModelMismatch
+from creditscope.stream.bottlenecks import Bottlenecks
+from creditscope.stream.candidates import Run, block_calls, candidates
+from creditscope.stream.forward_calls import record_calls
+from creditscope.stream.hooks import BlockCalls
+from creditscope.stream.states import block_lists, logits_of
+
+ALIKE = 0.5  # of the influence of another stream: equal towers with other random weights differ by up to a factor of 2
+AS_STRONG = 0.8  # of the influence of another stream: a longer one is then preferred
+COVERS = 0.2  # on one path, a stream is a detail if it has less than this share of the weights of another
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DiscoveredBlocks:
-    """The blocks of a stream by name; `reader` is the layer that reads h_L in a plain chain of layers."""
+    """The blocks of a stream by name; `reader` is the layer that reads h_L in a plain chain of layers.
+
+    calls      the calls of the blocks, one per state
+    influence  median over its states after the first of ‖h_l‖·‖g_l‖/‖e‖; NaN if it was not measured
+    others     the streams that were not taken
+    """
 
     names: tuple[str, ...]
-    blocks: tuple[nn.Module, ...]
+    calls: BlockCalls
     reader: str = ""
+    influence: float = math.nan
+    others: tuple[DiscoveredBlocks, ...] = ()
+
+    @property
+    def blocks(self) -> tuple[nn.Module, ...]:
+        """One module per state."""
+        return self.calls.blocks
 
     @property
     def title(self) -> str:
-        """Their number and kind, for example 12 x Block."""
+        """Their number and kind, for example 12 x Block, or 12 calls of Block."""
         kinds = list(dict.fromkeys(type(block).__name__ for block in self.blocks))
-        return f"{len(self.blocks)} x {' or '.join(kinds)}"
+        return f"{len(self.blocks)} {'calls of' if self.calls.repeated else 'x'} {' or '.join(kinds)}"
+
+    def other_streams(self, model: nn.Module, most: int = 4) -> str:
+        """The streams that were not taken, the strongest first, with their influence beside that of this one."""
+        ranked = sorted(self.others, key=lambda other: -other.influence if math.isfinite(other.influence) else 0.0)
+        listed = [f"{other.as_option(model)} ({other.title}, {other.influence:.2g})" for other in ranked[:most]]
+        more = f" and {len(ranked) - most} more" if len(ranked) > most else ""
+        return f"influence of this one {self.influence:.2g}, of {'; '.join(listed)}{more}"
 
     def as_option(self, model: nn.Module, most: int = 4) -> str:
         """The option that names these blocks: the path of their list, else their names."""
-        parents = {name.rpartition(".")[0] for name in self.names}
+        names = tuple(dict.fromkeys(self.names))
+        parents = {name.rpartition(".")[0] for name in names}
         if len(parents) == 1 and (path := next(iter(parents))):
             listed = model.get_submodule(path)
-            if isinstance(listed, nn.ModuleList | nn.Sequential) and len(listed) == len(self.names):
+            if isinstance(listed, nn.ModuleList | nn.Sequential) and len(listed) == len(names):
                 return f'blocks="{path}"'
-        quoted = [f'"{name}"' for name in self.names]
+        quoted = [f'"{name}"' for name in names]
         if len(quoted) > most:
             quoted = [*quoted[:2], "...", quoted[-1]]
         return f"blocks=[{', '.join(quoted)}]"
 
 
-def discover(model: nn.Module, inputs: Any) -> DiscoveredBlocks:
-    """The longest run of sibling modules of one type that keep the stream's shape; else the layers of a plain network.
+def discover(model: nn.Module, inputs: object) -> DiscoveredBlocks:
+    """The stream that the loss depends on most.
 
-    A run may extend over several parents of the same kind, as the residual blocks of a ResNet do, and its width may
-    change between them. Each block must lead to the next: by the same tensor, by adding to the stream, or through
-    modules that read nothing else. Two runs of the same length are an error.
+    Candidates are runs of sibling modules that keep the stream's shape, or the calls of one module; else the layers of
+    a plain network; else any run of sibling modules. A run may extend over several parents of the same kind, as the
+    residual blocks of a ResNet do, and its width may change between them. Each block must lead to the next: by the
+    same tensor, by adding to the stream, or through modules that read nothing else.
+
+    Streams of which every state is a bottleneck lie on one path, and the loss depends on the input through each of them
+    alone: the one with the most blocks is taken, details of a block excepted. Of streams side by side the one with the
+    greatest influence is taken, or a longer one with at least 80 % of it. Another one of the same length with at least
+    half of its influence is alike: an error names both.
     """
     recorded = record_calls(model, inputs)
-    longest = candidates(recorded)
-    if len(longest) > 1:
-        listed = "; ".join(f"{run.as_option(model)} ({run.title})" for run in longest)
-        raise ModelMismatch(
-            f"{type(model).__name__} has {len(longest)} runs of blocks that could be its stream: {listed}.\n"
-            "The states of one are not those of the other. Pass one of them."
-        )
-    if longest:
-        return longest[0]
-    layers = _layers(recorded)
-    if layers is not None:
-        return layers
+    try:
+        logits = logits_of(recorded.answer)
+    except CreditscopeError:
+        logits = torch.zeros(())  # `run` explains it
+    graph = Bottlenecks(recorded, logits)
+    runs = candidates(recorded, graph)
+    if not runs:
+        raise _without_a_stream(model)
+    influences = influences_of(runs, logits) if len(runs) > 1 else [math.nan]
+    discovered = {id(run): _named(run, influence) for run, influence in zip(runs, influences, strict=True)}
+    best = _on_the_path([run for run in runs if all(map(graph.narrow, run.states()))])
+    if best is None:
+        best = _strongest(model, _outer(runs), discovered, graph)
+    others = tuple(discovered[id(run)] for run in _outer(runs) if run is not best and not run.inside(best))
+    return _named(best, discovered[id(best)].influence, others)
+
+
+def _named(run: Run, influence: float, others: tuple[DiscoveredBlocks, ...] = ()) -> DiscoveredBlocks:
+    return DiscoveredBlocks(
+        tuple(call.name for call in run.calls), block_calls(run.calls), run.reader, influence, others
+    )
+
+
+def _on_the_path(runs: Sequence[Run]) -> Run | None:
+    """Of streams whose states are all bottlenecks the longest that is no detail; of equal ones the outer, the first."""
+    most = max((run.parameters() for run in runs), default=0)
+    whole = [run for run in runs if run.parameters() >= COVERS * most]
+    depth = max(map(len, whole), default=0)
+    longest = [run for run in whole if len(run) == depth]
+    return min(_outer(longest), key=lambda run: run.calls[0].began, default=None)
+
+
+def _outer(runs: Sequence[Run]) -> list[Run]:
+    """The runs that do not happen inside another one."""
+    return [run for run in runs if not any(run.inside(other) for other in runs if other is not run)]
+
+
+def _strongest(
+    model: nn.Module, runs: Sequence[Run], discovered: dict[int, DiscoveredBlocks], graph: Bottlenecks
+) -> Run:
+    """Of streams side by side the one with the greatest influence; an error if another one is alike."""
+
+    def influence(run: Run) -> float:
+        value = discovered[id(run)].influence
+        return value if math.isfinite(value) else 0.0
+
+    strongest = max(map(influence, runs))
+    strong = [run for run in runs if influence(run) >= AS_STRONG * strongest]
+    best = max(strong, key=lambda run: (len(run), influence(run)))
+    rivals = [run for run in runs if len(run) == len(best) and influence(run) >= ALIKE * influence(best)]
+    alike = [run for run in rivals if run is best or not _in_series(run, best, graph)]
+    if len(alike) == 1:
+        return best
+    listed = "; ".join(_listed(model, discovered[id(run)]) for run in alike)
     raise ModelMismatch(
+        f"{type(model).__name__} has {len(alike)} runs of blocks that could be its stream: {listed}.\n"
+        "The states of one are not those of the other. Pass one of them."
+    )
+
+
+def _in_series(run: Run, other: Run, graph: Bottlenecks) -> bool:
+    """Whether one run begins with what the other one made: they are not side by side."""
+    pairs = ((run, other), (other, run))
+    return any(graph.follows(later.calls[0].entry, earlier.calls[-1].exit_edge) for later, earlier in pairs)
+
+
+def _listed(model: nn.Module, stream: DiscoveredBlocks) -> str:
+    return f"{stream.as_option(model)} ({stream.title})"
+
+
+def influences_of(runs: Sequence[Run], logits: Tensor) -> list[float]:
+    """The influence of each run's states on the logits: the median of ‖h_l‖·‖g_l‖/‖e‖ over its states after h_0.
+
+    Labels are not known. The error e at the logits is drawn from a fixed generator instead: s_l is in units of it, so
+    only its direction counts. g_l = (∂logits/∂h_l)ᵀ e, and the norms are over the whole batch. h_0 is left out because
+    streams side by side may begin with the same tensor. One backward pass; NaN where it fails.
+    """
+    if not logits.requires_grad:
+        return [math.nan] * len(runs)
+    error = torch.randn(logits.shape, generator=torch.Generator().manual_seed(0)).to(logits)
+    states = {}
+    for run in runs:
+        entries = [(call.entry, call.entered) for call in run.calls[1:]]
+        last = run.calls[-1]
+        for edge, state in [*entries, (last.exit_edge, last.left)]:
+            if edge is not None and state is not None:
+                states[edge] = state.detach()
+    edges = [GradientEdge(*edge) for edge in states]
+    try:
+        gradients = torch.autograd.grad(logits, edges, error, allow_unused=True)
+    except (RuntimeError, NotImplementedError, AttributeError, TypeError):  # a backward pass of its own
+        return [math.nan] * len(runs)
+    size = float(error.norm())
+    sensitivity = {
+        edge: 0.0 if gradient is None else float(states[edge].norm() * gradient.norm()) / size
+        for edge, gradient in zip(states, gradients, strict=True)
+    }
+    return [_median([sensitivity[edge] for edge in _after_the_first(run) if edge in sensitivity]) for run in runs]
+
+
+def _after_the_first(run: Run) -> list[object]:
+    return [*(call.entry for call in run.calls[1:]), run.calls[-1].exit_edge]
+
+
+def _median(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2] if values else math.nan
+
+
+def _without_a_stream(model: nn.Module) -> ModelMismatch:
+    return ModelMismatch(
         f"{type(model).__name__} has no recognisable stream: it has neither `return_hidden=True` nor embed, blocks and "
         "read-out, and its forward pass has no run of blocks of one type.\n"
         "Without the states between the blocks there is nothing to audit. "
         f"Pass blocks= the path of its block list, or a list of module names. {block_lists(model)}"
     )
-
-
-def candidates(recorded: ForwardCalls) -> list[DiscoveredBlocks]:
-    """The longest runs that are streams, without runs inside another one of the same length."""
-    unique = {tuple(map(id, run)): run for run in _runs(recorded)}
-    runs = sorted(unique.values(), key=len, reverse=True)
-    best: list[list[Call]] = []
-    for run in runs:
-        if best and len(run) < len(best[0]):
-            break
-        if _is_stream(recorded, run):
-            best.append(run)
-    outer = [run for run in best if not any(_inside(run, other) for other in best if other is not run)]
-    return [DiscoveredBlocks(tuple(call.name for call in run), tuple(call.module for call in run)) for run in outer]
-
-
-def _runs(recorded: ForwardCalls) -> Iterator[list[Call]]:
-    """Siblings of one type that ran one after the other; parents whose paths differ only in numbers count as one."""
-    calls = {id(call.module): call for call in recorded.calls}
-    groups: dict[tuple[str, type, type], list[Call]] = {}
-    for name, parent in recorded.model.named_modules():
-        places = dict.fromkeys((name, re.sub(r"\d+", "#", name)))
-        for child in parent.children():
-            if id(child) in calls and _has_matrix(child):
-                for place in places:
-                    groups.setdefault((place, type(parent), type(child)), []).append(calls[id(child)])
-    for group in groups.values():
-        run = _trimmed(sorted(group, key=lambda call: call.began), recorded)
-        in_turn = all(one.ended < other.began for one, other in pairwise(run))
-        if (len(run) > 1 or _alone(run, recorded)) and in_turn and any(call.keeps for call in run):
-            yield run
-
-
-def _alone(run: Sequence[Call], recorded: ForwardCalls) -> bool:
-    """Whether this is the only block of a block list: a network of depth 1."""
-    if len(run) != 1 or _is_layer(run[0].module):
-        return False
-    parent = recorded.model.get_submodule(run[0].name.rpartition(".")[0])
-    return isinstance(parent, nn.ModuleList) and len(parent) == 1
-
-
-def _trimmed(run: list[Call], recorded: ForwardCalls) -> list[Call]:
-    """The run without an embedding that takes the model's input and a read-out that returns its output."""
-    while run and not run[0].keeps and run[0].entered is recorded.whole.entered:
-        run = run[1:]
-    while run and not run[-1].keeps and run[-1].left is recorded.whole.left:
-        run = run[:-1]
-    return run
-
-
-def _is_stream(recorded: ForwardCalls, run: Sequence[Call]) -> bool:
-    """Whether each block leads to the next; single layers count only where they add to a stream."""
-    adds = [_adds(one, other) for one, other in pairwise(run)]
-    if _is_layer(run[0].module):
-        return all(adds)
-    loose = [
-        index for index, (one, other) in enumerate(pairwise(run)) if one.left is not other.entered and not adds[index]
-    ]
-    return not loose or in_line(recorded, [call.module for call in run], loose)
-
-
-def _adds(one: Call, other: Call) -> bool:
-    if one.entered is None or one.left is None or other.entered is None or one.left is other.entered:
-        return False
-    return residual(one.entered, one.left, other.entered)
-
-
-def _inside(run: Sequence[Call], other: Sequence[Call]) -> bool:
-    return all(any(outer.began < call.began and call.ended < outer.ended for outer in other) for call in run)
-
-
-def _layers(recorded: ForwardCalls) -> DiscoveredBlocks | None:
-    """The layers with weights of a plain network: the first embeds, the last reads, each follows the previous."""
-    layers = sorted((call for call in recorded.calls if _is_layer(call.module)), key=lambda call: call.began)
-    first = 0 if recorded.whole.entered is None else 1  # token numbers have been embedded already
-    if len(layers) - first < 2 or not in_line(recorded, [call.module for call in layers], range(len(layers))):
-        return None
-    *blocks, reader = layers[first:]
-    return DiscoveredBlocks(tuple(call.name for call in blocks), tuple(call.module for call in blocks), reader.name)
-
-
-def _is_layer(module: nn.Module) -> bool:
-    """A single layer with weights, not a block: one of torch's own, or a module with one matrix and no children."""
-    if isinstance(module, nn.Linear | _ConvNd):
-        return True
-    inside = any(True for _ in module.children())
-    return not inside and sum(parameter.dim() > 1 for parameter in module.parameters()) == 1
-
-
-def _has_matrix(module: nn.Module) -> bool:
-    return any(parameter.dim() > 1 for parameter in module.parameters())

@@ -19,6 +19,8 @@ from creditscope.stream.reading import Read
 from creditscope.stream.states import Pass, Shifts, StagedStream, Stream, block_lists
 from creditscope.stream.unwrap import bare
 
+OTHER_STREAMS = "other streams"  # the guard that names the streams that were not taken
+
 
 class SearchedStream(Stream):
     """A stream that is searched by structure once there are inputs to run the model on."""
@@ -55,7 +57,9 @@ class SearchedStream(Stream):
         reader = self.model.get_submodule(blocks.reader) if blocks.reader else None
         text = f"{blocks.title} found by structure, {blocks.as_option(self.model)}"
         self._guards = {"stream": Guard(GuardStatus.PASSED, text)}
-        return HookStream(self.model, self.rule, blocks.blocks, reader)
+        if blocks.others:
+            self._guards[OTHER_STREAMS] = Guard(GuardStatus.PASSED, blocks.other_streams(self.model))
+        return HookStream(self.model, self.rule, blocks.calls, reader)
 
     @property
     def blocks(self) -> list[nn.Module]:

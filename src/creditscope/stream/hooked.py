@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from creditscope.batch import each_tensor
 from creditscope.provenance import Guard, GuardStatus
-from creditscope.stream.hooks import HookedBlocks
+from creditscope.stream.candidates import calls_in_turn
+from creditscope.stream.hooks import BlockCalls, HookedBlocks
 from creditscope.stream.reading import Read
 from creditscope.stream.states import Pass, Shifts, Stream, called, logits_of
 
@@ -24,18 +25,29 @@ class HookStream(Stream):
     """
 
     def __init__(
-        self, model: nn.Module, read: Read, blocks: Sequence[nn.Module], reader: nn.Module | None = None
+        self,
+        model: nn.Module,
+        read: Read,
+        blocks: Sequence[nn.Module] | BlockCalls,
+        reader: nn.Module | None = None,
     ) -> None:
         super().__init__(model, read)
-        self._listed, self._reader = list(blocks), reader
-        self._hooked = HookedBlocks(model, self._listed if reader is None else [*self._listed, reader])
+        calls = blocks if isinstance(blocks, BlockCalls) else BlockCalls.once(blocks)
+        self._named, self._reader = not isinstance(blocks, BlockCalls), reader
+        self._hook(calls)
         self._branches: tuple[bool, ...] | None = None
+        self._joined: tuple[bool, ...] = ()  # blocks that add to the stream or return the next state
         self._certain: tuple[bool, ...] = ()
+        self._handed: tuple[bool, ...] = ()
         self._tokens_first = self._channels_last = False
+
+    def _hook(self, calls: BlockCalls) -> None:
+        self._listed = list(calls.blocks)
+        self._hooked = HookedBlocks(self.model, calls if self._reader is None else calls.and_once(self._reader))
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """The blocks that were named or found."""
+        """The blocks that were named or found, one per state: a block that is called n times appears n times."""
         return self._listed
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
@@ -43,7 +55,7 @@ class HookStream(Stream):
         if self._branches is None:
             self._branches = self._examine(inputs)
         turned = {layer: self._as_it_came(shift) for layer, shift in (shifts or {}).items()}
-        with self._hooked.recording() as record, self._hooked.shifting(turned, self._branches):
+        with self._hooked.recording() as record, self._hooked.shifting(turned, self._branches, self._handed):
             logits = logits_of(called(self.model, inputs))
         states, last = tuple(record.states()), record.outputs[-1]
         if self._reader is not None:
@@ -57,7 +69,7 @@ class HookStream(Stream):
             return {}
         if len(self._listed) == 1:
             text = "there is one block, and h_L is taken to be its output"
-        elif not all(self._certain[:-1]):
+        elif not all(self._joined[:-1]):
             text = "h_L is taken to be the output of the last block, as no block returns the input of the next"
         else:
             return {}
@@ -81,16 +93,26 @@ class HookStream(Stream):
 
     def _examine(self, inputs: Any) -> tuple[bool, ...]:
         """Run once to learn which blocks are branches, and which axes are samples and channels."""
-        with torch.no_grad(), self._hooked.recording() as record:
-            count = len(logits_of(called(self.model, inputs)))
+        with torch.enable_grad(), self._hooked.recording() as record:
+            logits = logits_of(called(self.model, inputs))
+        count = len(logits)
+        if self._named and record.rounds() > 1:
+            self._named = False
+            self._hook(calls_in_turn(self.model, inputs, self._listed))
+            return self._examine(inputs)
         state = record.states()[-1]
         if state.dim() == 3 and state.shape[1] == count:
             self._tokens_first = state.shape[0] != count or self._shrinks(inputs, count)
         self._channels_last = (
             state.dim() == 4 and self._is_width(state.shape[-1]) and not self._is_width(state.shape[1])
         )
-        branches = record.branches()
-        self._certain = tuple(map(any, zip(branches, record.chained(), strict=True)))
+        branches, self._handed = record.branches(), record.handed()
+        self._joined = tuple(map(any, zip(branches, record.chained(), strict=True)))
+        made_before = (False, *self._handed)
+        self._certain = tuple(
+            joined and (made_before[layer] or not record.read_early(layer, logits))
+            for layer, joined in enumerate(self._joined)
+        )
         return branches
 
     def _is_width(self, size: int) -> bool:

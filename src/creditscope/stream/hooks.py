@@ -2,18 +2,58 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
 
 from creditscope.errors import ModelMismatch
+from creditscope.stream.values import entering, first_tensor, floating, with_floating
 
-Change = Callable[[Tensor], Tensor]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockCalls:
+    """The calls whose inputs are the states h_0..h_{L-1}: modules, and which of its calls each one is.
+
+    blocks    one module per state; a module that is called several times appears several times
+    ordinals  0 for a module's first call
+    argument  which floating-point tensor among the arguments is the state; 1 in a recurrent cell(x_t, h)
+    """
+
+    blocks: tuple[nn.Module, ...]
+    ordinals: tuple[int, ...]
+    argument: int = 0
+
+    @classmethod
+    def once(cls, blocks: Sequence[nn.Module]) -> BlockCalls:
+        """Modules that are called once each."""
+        return cls(tuple(blocks), (0,) * len(blocks))
+
+    @property
+    def repeated(self) -> bool:
+        """Whether a module is called several times."""
+        return len({id(block) for block in self.blocks}) < len(self.blocks) or any(self.ordinals)
+
+    def and_once(self, block: nn.Module) -> BlockCalls:
+        """These calls, and one of another module after them."""
+        return BlockCalls((*self.blocks, block), (*self.ordinals, 0), self.argument)
+
+    def places(self, block: nn.Module) -> dict[int, int]:
+        """The state before each call of a module, by the call's number."""
+        return {
+            ordinal: index
+            for index, (module, ordinal) in enumerate(zip(self.blocks, self.ordinals, strict=True))
+            if module is block
+        }
+
+    def modules(self) -> list[nn.Module]:
+        """The modules, each once."""
+        return list({id(block): block for block in self.blocks}.values())
 
 
 @dataclass(slots=True)
@@ -26,6 +66,7 @@ class BlockPass:
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
     versions: list[tuple[str, Tensor, int]] = field(default_factory=list)
+    entered_at: list[int] = field(default_factory=list)  # autograd's clock
 
     def states(self) -> list[Tensor]:
         """The inputs, once it is certain that each block ran once and that nothing was changed in place."""
@@ -45,10 +86,31 @@ class BlockPass:
         known = tuple(map(residual, self.inputs, self.outputs, self.inputs[1:]))
         return (*known, bool(known) and all(known))
 
+    def handed(self) -> tuple[bool, ...]:
+        """Whether the output is the very tensor that enters the next block, per block but the last."""
+        return tuple(left is entered for left, entered in zip(self.outputs, self.inputs[1:], strict=False))
+
     def chained(self) -> tuple[bool, ...]:
         """Whether the output alone is the next input, per block; the last one counts as the others."""
         known = tuple(map(torch.equal, self.outputs, self.inputs[1:]))
         return (*known, all(known))
+
+    def read_early(self, layer: int, logits: Tensor) -> bool:
+        """Whether something else read the state before its block did; such a use does not see a shift at the block."""
+        if not (logits.requires_grad and self.inputs[layer].requires_grad):
+            return False
+        state = get_gradient_edge(self.inputs[layer])
+        return any(
+            function._sequence_nr() < self.entered_at[layer]
+            for function in functions_of(logits)
+            if (state.node, state.output_nr) in function.next_functions
+        )
+
+    def rounds(self) -> int:
+        """How often all blocks ran in turn, one after the other; 0 if they ran in another order."""
+        rounds, rest = divmod(len(self.began), len(self.names))
+        expected = list(range(len(self.names))) * rounds
+        return rounds if not rest and self.began == expected == self.ended else 0
 
     def complete(self) -> None:
         """Refuse blocks that did not run exactly once, one after the other."""
@@ -58,65 +120,82 @@ class BlockPass:
             raise ModelMismatch(
                 f"{len(self.names)} blocks were named, but {len(self.began)} calls of them were recorded in one "
                 f"forward pass: {order}.\n"
-                "A state would stand for the wrong layer. Name blocks that each run exactly once, in order."
+                "A state would stand for the wrong layer. Name blocks that each run exactly once, in order, or equally "
+                "often and in turn in every pass."
             )
 
 
 class HookedBlocks:
-    """Forward hooks on a list of a model's blocks, present only inside the two context managers."""
+    """Forward hooks on the calls of a model's blocks, present only inside the two context managers."""
 
-    def __init__(self, model: nn.Module, blocks: Sequence[nn.Module]) -> None:
+    def __init__(self, model: nn.Module, calls: BlockCalls) -> None:
         self._model = model
-        self._blocks = list(blocks)
-        self._names = [f"{index} ({type(block).__name__})" for index, block in enumerate(self._blocks)]
+        self._calls = calls
+        self._names = [f"{index} ({type(block).__name__})" for index, block in enumerate(calls.blocks)]
 
     def __len__(self) -> int:
-        return len(self._blocks)
+        return len(self._calls.blocks)
 
     @contextmanager
     def recording(self) -> Iterator[BlockPass]:
-        """Record the input and output of every block; an input without a gradient is made to require one."""
+        """Record the input and output of every call; an input without a gradient is made to require one."""
         record = BlockPass(self._names)
         with ExitStack() as stack:
-            for index, block in enumerate(self._blocks):
-                before, after = self._recorders(index, record)
+            for block in self._calls.modules():
+                before, after = self._recorders(block, record)
                 stack.callback(block.register_forward_pre_hook(before, with_kwargs=True).remove)
                 stack.callback(block.register_forward_hook(after).remove)
             yield record
 
-    def _recorders(self, index: int, record: BlockPass) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        name = f"block {self._names[index]}"
+    def _recorders(self, block: nn.Module, record: BlockPass) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        places = self._calls.places(block)
+        first, earlier, begun, ended = min(places.values()), min(places), count(), count()
 
         def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            args, kwargs, state = entering(args, kwargs, _differentiable, name)
+            ordinal = next(begun)
+            if ordinal < earlier:  # a call before h_0
+                return None
+            index = places.get(ordinal, first)
+            name = f"block {self._names[index]}"
+            args, kwargs, state = entering(args, kwargs, _differentiable, name, self._calls.argument)
             record.began.append(index)
             record.inputs.append(state)
+            record.entered_at.append(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
             record.versions.append((f"input of {name}", state, state._version))
             return args, kwargs
 
         def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+            ordinal = next(ended)
+            if ordinal < earlier:
+                return None
+            index = places.get(ordinal, first)
             output = _separate(output)
-            state = first_tensor(output, name)
+            state = first_tensor(output, f"block {self._names[index]}")
             record.ended.append(index)
             record.outputs.append(state)
-            if index == len(self._blocks) - 1:
-                record.versions.append((f"output of {name}", state, state._version))
+            if index == len(self) - 1:
+                record.versions.append((f"output of block {self._names[index]}", state, state._version))
             return output
 
         return before, after
 
     @contextmanager
-    def shifting(self, shifts: Mapping[int, Tensor], branches: Sequence[bool]) -> Iterator[None]:
+    def shifting(
+        self, shifts: Mapping[int, Tensor], branches: Sequence[bool], handed: Sequence[bool] = ()
+    ) -> Iterator[None]:
         """Add shifts[l] to h_l.
 
-        A residual branch gets it at its input and output, because the stream bypasses it: h + f(h + δ) + δ. Before any
-        other block it is written into the state itself, so that a shortcut around the block gets it too. The shift of
-        h_L is added to the output of the last block.
+        A residual branch gets it at its input and output, because the stream bypasses it: h + f(h + δ) + δ. A state
+        that the block before it hands over is shifted where it is made. Any other one is written into, so that a
+        shortcut around the block gets the shift too. The shift of h_L is added to the output of the last block.
         """
-        deepest = len(self._blocks)
+        deepest = len(self)
         own = {tensor.untyped_storage().data_ptr() for tensor in (*self._model.parameters(), *self._model.buffers())}
         with ExitStack() as stack:
             for index, shift in shifts.items():
+                if 0 < index < deepest and index <= len(handed) and handed[index - 1]:
+                    stack.callback(self._shift_output(index - 1, shift))
+                    continue
                 if index < deepest:
                     stack.callback(self._shift_input(index, shift, None if branches[index] else own))
                 if index == deepest or branches[index]:
@@ -131,16 +210,22 @@ class HookedBlocks:
             state.data.add_(shift)
             return state
 
-        def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return entering(args, kwargs, shifted, self._names[index])[:2]
+        begun, wanted = count(), self._calls.ordinals[index]
 
-        return self._blocks[index].register_forward_pre_hook(before, with_kwargs=True).remove
+        def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if next(begun) != wanted:
+                return None
+            return entering(args, kwargs, shifted, self._names[index], self._calls.argument)[:2]
+
+        return self._calls.blocks[index].register_forward_pre_hook(before, with_kwargs=True).remove
 
     def _shift_output(self, index: int, shift: Tensor) -> Callable[[], None]:
-        def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-            return _with_first(output, lambda state: state + shift)[0]
+        ended, wanted = count(), self._calls.ordinals[index]
 
-        return self._blocks[index].register_forward_hook(after).remove
+        def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+            return with_floating(output, lambda state: state + shift)[0] if next(ended) == wanted else None
+
+        return self._calls.blocks[index].register_forward_hook(after).remove
 
 
 def _separate(output: Any) -> Any:
@@ -149,8 +234,10 @@ def _separate(output: Any) -> Any:
     The parts of a reversible block's state are computed from each other: y₁ = x₁ + f(x₂), y₂ = x₂ + g(y₁), or (x₂, y₁).
     The gradient at the tensor y₁ itself would include its use inside the block, which precedes the state.
     """
-    several = isinstance(output, tuple | list) and sum(first_floating(part) is not None for part in output) > 1
-    return _with_first(output, lambda state: state.view_as(state))[0] if several and torch.is_grad_enabled() else output
+    several = isinstance(output, tuple | list) and sum(bool(floating(part)) for part in output) > 1
+    return (
+        with_floating(output, lambda state: state.view_as(state))[0] if several and torch.is_grad_enabled() else output
+    )
 
 
 def residual(entered: Tensor, left: Tensor, following: Tensor) -> bool:
@@ -158,22 +245,6 @@ def residual(entered: Tensor, left: Tensor, following: Tensor) -> bool:
     if not entered.shape == left.shape == following.shape or torch.equal(left, following):
         return False
     return torch.allclose(entered + left, following, rtol=1e-3, atol=1e-6, equal_nan=True)
-
-
-def first_tensor(output: Any, where: str) -> Tensor:
-    """The tensor in what a module returned, the first floating-point one if there are several."""
-    state = _with_first(output, lambda tensor: tensor)[1]
-    if state is None:
-        raise ModelMismatch(
-            f"{where} returned {type(output).__name__}, which holds no floating-point tensor.\n"
-            "There is no state to measure. Name modules that return a tensor, or a tuple whose first one is the state."
-        )
-    return state
-
-
-def first_floating(value: Any) -> Tensor | None:
-    """The first floating-point tensor in a value, None if there is none."""
-    return _with_first(value, lambda tensor: tensor)[1]
 
 
 def changed_in_place(what: str) -> ModelMismatch:
@@ -184,47 +255,20 @@ def changed_in_place(what: str) -> ModelMismatch:
     )
 
 
+def functions_of(tensor: Tensor) -> set[Any]:
+    """The functions in the graph of a tensor."""
+    functions: set[Any] = set()
+    waiting: list[Any] = [tensor.grad_fn]
+    while waiting:
+        function = waiting.pop()
+        if function is not None and function not in functions:
+            functions.add(function)
+            waiting.extend(following for following, _ in function.next_functions)
+    return functions
+
+
 def _differentiable(state: Tensor) -> Tensor:
     """The state itself, marked in place: a copy would lose every other use that the model makes of it."""
     if state.requires_grad or not torch.is_grad_enabled():
         return state
     return state.detach().requires_grad_() if isinstance(state, nn.Parameter) else state.requires_grad_()
-
-
-def entering(
-    args: tuple[Any, ...], kwargs: dict[str, Any], change: Change, name: str
-) -> tuple[tuple[Any, ...], dict[str, Any], Tensor]:
-    """Arguments with their first floating-point tensor changed, and that tensor."""
-    args, state = _with_first(args, change)
-    if state is None:
-        kwargs, state = _with_first(kwargs, change)
-    if state is None:
-        raise ModelMismatch(
-            f"{name} takes no floating-point tensor.\n"
-            "There is no state to measure. Name the blocks between the embedding and the read-out."
-        )
-    return args, kwargs, state
-
-
-def _with_first(value: Any, change: Change) -> tuple[Any, Tensor | None]:
-    """A value with the first floating-point tensor in it changed, and that tensor; None if there is none."""
-    if isinstance(value, Tensor):
-        if not value.is_floating_point():
-            return value, None
-        state = change(value)
-        return state, state
-    pairs = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, tuple | list) else ()
-    for key, part in pairs:
-        changed, first = _with_first(part, change)
-        if first is not None:
-            return _exchanged(value, key, changed), first
-    return value, None
-
-
-def _exchanged(value: Any, key: Any, part: Any) -> Any:
-    if isinstance(value, tuple):
-        parts = [*value[:key], part, *value[key + 1 :]]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    copied = copy.copy(value)
-    copied[key] = part
-    return copied

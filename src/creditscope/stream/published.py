@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.errors import ModelMismatch
-from creditscope.stream.hooks import BlockPass, HookedBlocks, first_tensor, residual
+from creditscope.stream.hooks import BlockCalls, BlockPass, HookedBlocks, residual
 from creditscope.stream.reading import Read
 from creditscope.stream.states import Pass, Shifts, StagedStream, Stream, block_lists, called, logits_of
+from creditscope.stream.values import first_tensor
 
 
 class PublishedStream(StagedStream):
@@ -68,7 +69,7 @@ class HiddenStream(Stream):
     def __init__(self, model: nn.Module, read: Read, blocks: Sequence[nn.Module]) -> None:
         super().__init__(model, read)
         self._listed = list(blocks)
-        self._hooked = HookedBlocks(model, blocks)
+        self._hooked = HookedBlocks(model, BlockCalls.once(blocks))
         self._branches: tuple[bool, ...] | None = None
 
     @property

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from creditscope.batch import each_tensor
 from creditscope.errors import ModelMismatch
 from creditscope.provenance import Guard
-from creditscope.stream.hooks import changed_in_place, first_tensor
+from creditscope.stream.hooks import changed_in_place
 from creditscope.stream.reading import Read, Reading
+from creditscope.stream.values import first_tensor
 
 Shifts = Mapping[int, Tensor]
 

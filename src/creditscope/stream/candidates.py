@@ -1,0 +1,211 @@
+"""Runs of module calls that could be the stream of a model, by which calls follow which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.conv import _ConvNd
+
+from creditscope.stream.bottlenecks import Bottlenecks
+from creditscope.stream.forward_calls import Call, Edge, ForwardCalls, in_line, record_calls
+from creditscope.stream.hooks import BlockCalls, residual
+from creditscope.stream.states import logits_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Calls one after the other: h_l is the state that enters call l. `reader` is the call that reads h_L, if known."""
+
+    calls: tuple[Call, ...]
+    adds: bool = False  # the calls return what is added to the stream
+    reader: str = ""
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+    def states(self) -> list[Edge | None]:
+        """The places of its states in the graph; the last one only where it is a tensor of its own."""
+        entries = [call.entry for call in self.calls]
+        return entries if self.adds or self.reader else [*entries, self.calls[-1].exit_edge]
+
+    def parameters(self) -> int:
+        """The number of parameters in its blocks."""
+        own = {id(parameter): parameter for call in self.calls for parameter in call.module.parameters()}
+        return sum(parameter.numel() for parameter in own.values())
+
+    def inside(self, other: Run) -> bool:
+        """Whether each of its calls happens during a call of the other run."""
+        return all(
+            any(outer.began < call.began and call.ended < outer.ended for outer in other.calls) for call in self.calls
+        )
+
+    def part_of(self, other: Run) -> bool:
+        """Whether the other run has all its calls and more."""
+        return len(self) < len(other) and {id(call) for call in self.calls} <= {id(call) for call in other.calls}
+
+
+def candidates(recorded: ForwardCalls, graph: Bottlenecks) -> list[Run]:
+    """The runs that are streams: of blocks that keep a shape, else the layers of a plain network, else any blocks."""
+    every = {tuple(map(id, run)): run for run in _runs(recorded, graph)}.values()
+    keeping = _streams(recorded, graph, [run for run in every if any(call.keeps for call in run)])
+    if keeping:
+        return keeping
+    layers = _layers(recorded)
+    return [layers] if layers is not None else _streams(recorded, graph, list(every))
+
+
+def calls_in_turn(model: nn.Module, inputs: Any, blocks: Sequence[nn.Module]) -> BlockCalls:
+    """The calls of blocks that the model calls several times, in turn."""
+    recorded = record_calls(model, inputs)
+    graph = Bottlenecks(recorded, logits_of(recorded.answer))
+    own = {id(block) for block in blocks}
+    calls = sorted((call for call in recorded.calls if id(call.module) in own), key=lambda call: call.began)
+    return block_calls(_from_the_first_input(_with_their_state(calls), graph))
+
+
+def block_calls(calls: Sequence[Call]) -> BlockCalls:
+    """What the hooks have to know of these calls."""
+    return BlockCalls(
+        tuple(call.module for call in calls), tuple(call.ordinal for call in calls), calls[0].argument if calls else 0
+    )
+
+
+def _streams(recorded: ForwardCalls, graph: Bottlenecks, runs: Sequence[list[Call]]) -> list[Run]:
+    """The runs that are streams, without those that are part of a longer one."""
+    streams: list[Run] = []
+    for calls in sorted(runs, key=len, reverse=True):
+        run = Run(tuple(calls))
+        if any(run.part_of(other) for other in streams):
+            continue
+        adds = [_adds(one, other) for one, other in pairwise(calls)]
+        found = Run(run.calls, adds=bool(adds) and all(adds))
+        if all(map(graph.used, found.states())) and _is_stream(recorded, graph, found, adds):
+            streams.append(found)
+    return streams
+
+
+def _runs(recorded: ForwardCalls, graph: Bottlenecks) -> Iterator[list[Call]]:
+    """Siblings of one type, or of any type between bottlenecks, and the calls of a module that is called several times.
+
+    Parents whose paths differ only in numbers count as one.
+    """
+    by_module = _by_module(recorded)
+    for calls in by_module.values():
+        if len(calls) > 1:
+            _with_their_state(calls)
+    for group in _groups(recorded, by_module).values():
+        run = _trimmed(sorted(group, key=lambda call: call.began), recorded)
+        if run and run[-1].ordinal:
+            run = _from_the_first_input(run, graph)
+        mixed = len({type(call.module) for call in run}) > 1
+        if mixed:
+            run = [call for call in run if graph.narrow(call.entry) and graph.narrow(call.exit_edge)]
+        in_turn = all(one.ended < other.began for one, other in pairwise(run))
+        if (len(run) > 1 or _alone(run, recorded)) and in_turn:
+            yield run
+    for calls in by_module.values():
+        if len(calls) > 1 and _has_matrix(calls[0].module):
+            run = _from_the_first_input(calls, graph)
+            if len(run) > 1:
+                yield run
+
+
+def _groups(recorded: ForwardCalls, by_module: dict[int, list[Call]]) -> dict[tuple[object, ...], list[Call]]:
+    groups: dict[tuple[object, ...], list[Call]] = {}
+    for name, parent in recorded.model.named_modules():
+        places = dict.fromkeys((name, re.sub(r"\d+", "#", name)))
+        for child in parent.children():
+            if id(child) in by_module and _has_matrix(child):
+                for place in places:
+                    groups.setdefault((place, type(parent), type(child)), []).extend(by_module[id(child)])
+                    if not is_layer(child):
+                        groups.setdefault((place, type(parent)), []).extend(by_module[id(child)])
+    return {key: list({id(call): call for call in group}.values()) for key, group in groups.items()}
+
+
+def _by_module(recorded: ForwardCalls) -> dict[int, list[Call]]:
+    calls: dict[int, list[Call]] = {}
+    for call in recorded.calls:
+        calls.setdefault(id(call.module), []).append(call)
+    return calls
+
+
+def _with_their_state(calls: Sequence[Call]) -> list[Call]:
+    """Calls in turn, told which argument is the state: in a recurrent cell the one that it returned before."""
+    returned = [
+        {place for place, tensor in enumerate(other.arguments) if tensor is one.left} for one, other in pairwise(calls)
+    ]
+    place = min(set.intersection(*returned), default=0)
+    for call in calls:
+        call.argument = place
+    return list(calls)
+
+
+def _from_the_first_input(calls: list[Call], graph: Bottlenecks) -> list[Call]:
+    """The calls without those whose state is a constant, as the start of a memory is: no input has reached it."""
+    while calls and not graph.fed(calls[0].entry):
+        calls = calls[1:]
+    return calls
+
+
+def _alone(run: Sequence[Call], recorded: ForwardCalls) -> bool:
+    """Whether this is the only block of a block list: a network of depth 1."""
+    if len(run) != 1 or is_layer(run[0].module):
+        return False
+    parent = recorded.model.get_submodule(run[0].name.rpartition(".")[0])
+    return isinstance(parent, nn.ModuleList) and len(parent) == 1
+
+
+def _trimmed(run: list[Call], recorded: ForwardCalls) -> list[Call]:
+    """The run without an embedding that takes the model's input and a read-out that returns its output."""
+    while run and not run[0].keeps and run[0].entered is recorded.whole.entered:
+        run = run[1:]
+    while run and not run[-1].keeps and run[-1].left is recorded.whole.left:
+        run = run[:-1]
+    return run
+
+
+def _is_stream(recorded: ForwardCalls, graph: Bottlenecks, run: Run, adds: Sequence[bool]) -> bool:
+    """Whether each call leads to the next; single layers count only where they add to a stream or are one layer."""
+    again = len({id(call.module) for call in run.calls}) < len(run)
+    if is_layer(run.calls[0].module) and not again:
+        return bool(adds) and all(adds)
+    loose = [
+        index
+        for index, (one, other) in enumerate(pairwise(run.calls))
+        if one.left is not other.entered and not adds[index]
+    ]
+    return not loose or all(map(graph.narrow, run.states())) or in_line(recorded, run.calls, loose)
+
+
+def _adds(one: Call, other: Call) -> bool:
+    if one.entered is None or one.left is None or other.entered is None or one.left is other.entered:
+        return False
+    return residual(one.entered, one.left, other.entered)
+
+
+def _layers(recorded: ForwardCalls) -> Run | None:
+    """The layers with weights of a plain network: the first embeds, the last reads, each follows the previous."""
+    layers = sorted((call for call in recorded.calls if is_layer(call.module)), key=lambda call: call.began)
+    first = 0 if recorded.whole.entered is None else 1  # token numbers have been embedded already
+    if len(layers) - first < 2 or not in_line(recorded, layers, range(len(layers))):
+        return None
+    *blocks, reader = layers[first:]
+    return Run(tuple(blocks), reader=reader.name)
+
+
+def is_layer(module: nn.Module) -> bool:
+    """A single layer with weights, not a block: one of torch's own, or a module with one matrix and no children."""
+    if isinstance(module, nn.Linear | _ConvNd):
+        return True
+    inside = any(True for _ in module.children())
+    return not inside and sum(parameter.dim() > 1 for parameter in module.parameters()) == 1
+
+
+def _has_matrix(module: nn.Module) -> bool:
+    return any(parameter.dim() > 1 for parameter in module.parameters())
