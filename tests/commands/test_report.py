@@ -34,6 +34,19 @@ def test_without_an_option_the_text_page_is_printed(store, creditscope):
     assert outcome.out.splitlines()[0].endswith(" FAIL(D1+D2+D3)")
 
 
+def test_full_has_every_diagnostic_and_brief_is_three_lines(store, creditscope):
+    full, brief = (creditscope("report", "report.json", option).out for option in ("--full", "--brief"))
+    assert all(f"\n{code} " in full for code in audited().findings)
+    assert "\nVerdict: FAIL(D1+D2+D3)\n" in full
+    assert len(brief.splitlines()) == 3
+
+
+def test_only_one_printed_form_can_be_asked_for(store, creditscope):
+    outcome = creditscope("report", "report.json", "--full", "--brief")
+    assert outcome.code == 2
+    assert "Only one of --format, --full and --brief can be printed, got 2 of them." in outcome.err
+
+
 def test_one_audit_is_one_page_and_a_store_is_a_folder_of_pages(store, creditscope):
     assert creditscope("report", "report.json", "--out", "one.html").out == "wrote one.html\n"
     assert creditscope("report", "store", "--out", "pages", "--format", "html").out == "wrote pages/index.html\n"
