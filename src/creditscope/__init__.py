@@ -12,6 +12,7 @@ _PUBLIC = {
     "depth_utility": "training.controls",
     "fit": "training.fit",
     "load": "runs.run",
+    "rule": "methods.binding",
     "Monitor": "monitoring.monitor",
     "CreditscopeCallback": "monitoring.lightning",
     "plain_twin": "stream.reference_model",
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from creditscope.errors import NotTheGradient as NotTheGradient
     from creditscope.errors import UnknownName as UnknownName
     from creditscope.glossary.explanation import explain as explain
+    from creditscope.methods.binding import rule as rule
     from creditscope.monitoring.lightning import CreditscopeCallback as CreditscopeCallback
     from creditscope.monitoring.monitor import Monitor as Monitor
     from creditscope.records.report import Report as Report

@@ -21,14 +21,14 @@ from creditscope.errors import BadFile, InvalidInput
 from creditscope.methods.bp import Backprop
 from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.fa import BlockFeedback
-from creditscope.methods.rule import EVERYTHING, CreditRule, Diverged, Feedback, Moment, Scope
+from creditscope.methods.rule import EVERYTHING, CreditRule, Diverged, Feedback, Moment, Scope, run_generator
 from creditscope.methods.wrappers import Frozen, Penalty
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.run import HistoryRow
 from creditscope.training.checkpoint import Checkpoint
 from creditscope.training.fit import fit
-from creditscope.training.recipe import Recipe, run_generator
+from creditscope.training.recipe import Recipe
 
 RECIPE = Recipe(epochs=2, batch_size=16, learning_rate=1e-2)
 CLASSES = 3

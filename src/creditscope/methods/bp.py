@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.methods import method
+from creditscope.methods.loss import full_precision, mean_loss, widened
 from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Scope
-from creditscope.networks.staged import StagedNetwork
+from creditscope.networks.staged import StagedNetwork, Walk
 
 
 class EndToEnd(CreditRule):
@@ -28,15 +28,15 @@ class EndToEnd(CreditRule):
         """One forward and one backward pass; with a penalty the signals are those of the loss without it."""
         learning = scope.parameters(network)
         with torch.enable_grad():
-            states, branches, loss = self._forward(network, feedback, batch)
-            count = len(batch.labels)
-            if not scope.penalty:
-                signals, gradients = _derivatives(loss, states, list(learning.values()), count)
-            else:
-                signals, _ = _derivatives(loss, states, [], count, retain_graph=True)
-                sizes = [branch.square().sum() for index, branch in enumerate(branches) if scope.learns(index)]
-                term = sum(sizes, torch.zeros(())) * (scope.penalty / count)
-                gradients = torch.autograd.grad(loss + term, list(learning.values()), allow_unused=True)
+            loss, walk, count = self._forward(network, feedback, batch)
+            with full_precision(loss.device):
+                if not scope.penalty:
+                    signals, gradients = _derivatives(loss, walk, count, list(learning.values()))
+                else:
+                    signals, _ = _derivatives(loss, walk, count, retain_graph=True)
+                    sizes = [branch.square().sum() for index, branch in enumerate(walk.branches) if scope.learns(index)]
+                    term = sum(sizes, torch.zeros_like(loss)) * (scope.penalty / count)
+                    gradients = torch.autograd.grad(loss + term, list(learning.values()), allow_unused=True)
         named = {name: gradient for name, gradient in zip(learning, gradients, strict=True) if gradient is not None}
         return Credit(signals, named, loss.detach())
 
@@ -46,29 +46,25 @@ class EndToEnd(CreditRule):
         """One forward and one backward pass each, down to the states and no further."""
         for feedback in feedbacks:
             with torch.enable_grad():
-                states, _, loss = self._forward(network, feedback, batch)
-                signals, _ = _derivatives(loss, states, [], len(batch.labels))
+                signals, _ = _derivatives(*self._forward(network, feedback, batch))
             yield signals
 
-    def _forward(
-        self, network: StagedNetwork, feedback: Feedback, batch: Batch
-    ) -> tuple[list[Tensor], list[Tensor], Tensor]:
-        """h_0..h_L, f_0..f_{L-1} and the mean loss, in one graph."""
+    def _forward(self, network: StagedNetwork, feedback: Feedback, batch: Batch) -> tuple[Tensor, Walk, int]:
+        """The mean loss, the forward pass in one graph with it, and how many losses it is the mean of."""
         with self.following(network, feedback):
-            states, branches = [network.embedding(batch.inputs)], []
-            for index in range(network.depth):
-                branches.append(network.branch(index, states[-1]))
-                states.append(network.merge(index, states[-1], branches[-1]))
-            losses = F.cross_entropy(network.readout(states[-1]), batch.labels, reduction="none")
-        return states, branches, losses.mean()
+            walk = network.walk(batch.inputs)
+            with full_precision(walk.logits.device):
+                loss, count = mean_loss(network.loss_fn, widened(walk.logits), batch.labels)
+        return loss, walk, count
 
 
 def _derivatives(
-    loss: Tensor, states: list[Tensor], learning: Sequence[Tensor], count: int, *, retain_graph: bool = False
+    loss: Tensor, walk: Walk, count: int, learning: Sequence[Tensor] = (), *, retain_graph: bool = False
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
     """∂ℓ_i/∂h_0..h_L of every sample, from the mean loss of `count` samples, and ∂loss/∂W of what learns."""
-    both = torch.autograd.grad(loss, [*states, *learning], retain_graph=retain_graph, allow_unused=True)
-    return tuple(signal * count for signal in both[: len(states)]), both[len(states) :]
+    both = torch.autograd.grad(loss, [*walk.anchors, *learning], retain_graph=retain_graph, allow_unused=True)
+    states = len(walk.anchors)
+    return tuple(walk.oriented(signal) * count for signal in both[:states]), both[states:]
 
 
 @method(

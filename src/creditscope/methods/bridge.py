@@ -131,7 +131,7 @@ class BridgeRule(AuxiliaryRule):
         shapes = {tuple(state.shape[1:]) for state in states}
         if len(shapes) > 1 or states[0].dim() != 2:
             raise InvalidInput(
-                f"The states of {type(network).__name__} have the shapes {', '.join(map(str, sorted(shapes)))}, but "
+                f"The states of {network.title} have the shapes {', '.join(map(str, sorted(shapes)))}, but "
                 f"{type(self).__name__} needs flat states of one width.\n"
                 "One auxiliary network serves every layer and cannot take these. "
                 f"Use {' or '.join(map(repr, self.networks or ()))}, or another method."

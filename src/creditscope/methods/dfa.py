@@ -49,11 +49,11 @@ class DirectFeedback(LocalRule):
         shapes = sorted({tuple(state.shape[1:]) for state in states})
         if self.index == "input" and len(shapes) > 1:
             raise InvalidInput(
-                f"The states of {type(network).__name__} have the shapes {', '.join(map(str, shapes))}, but with "
+                f"The states of {network.title} have the shapes {', '.join(map(str, shapes))}, but with "
                 "index = 'input' a block receives the credit of its own input.\n"
                 "That credit does not fit the block's output. Use index = 'output'."
             )
-        classes = logits.shape[1]
+        classes = logits.shape[-1]
         count = max(1, network.depth) if self.index == "input" else network.depth + 1
         return Feedback(
             {f"B.{layer}": normal(classes, _width(state), generator) for layer, state in enumerate(states[:count])}

@@ -16,6 +16,7 @@ from creditscope.batch import Batch
 from creditscope.errors import ModelMismatch
 from creditscope.methods import method
 from creditscope.methods.bp import EndToEnd
+from creditscope.methods.loss import mean_loss
 from creditscope.methods.rule import Feedback
 from creditscope.networks.staged import StagedNetwork
 from creditscope.stream.convolution import Convolution
@@ -50,7 +51,7 @@ class WeightFeedback(EndToEnd):
 
     def following(self, network: StagedNetwork, feedback: Feedback) -> FeedbackMode:
         """The forward pass under a mode that replaces the backward pass of every weight."""
-        return FeedbackMode(_weights(network), feedback.tensors, type(network).__name__)
+        return FeedbackMode(_weights(network), feedback.tensors, network.title)
 
     def signals_under(
         self, network: StagedNetwork, feedbacks: Iterable[Feedback], batch: Batch
@@ -59,19 +60,17 @@ class WeightFeedback(EndToEnd):
 
         The graph holds stand-ins of the feedback: each draw in turn lends them its numbers.
         """
-        weights, owner = _weights(network), type(network).__name__
+        weights, owner = _weights(network), network.title
         stand_ins = {name: weight.detach() for name, weight in weights.items()}
         with torch.enable_grad(), FeedbackMode(weights, stand_ins, owner, learning=False):
-            states = [network.embedding(batch.inputs).detach().requires_grad_()]
-            for index in range(network.depth):
-                states.append(network.merge(index, states[-1], network.branch(index, states[-1])))
-            loss = F.cross_entropy(network.readout(states[-1]), batch.labels)
+            walk = network.walk(batch.inputs, from_embedding=False)
+            loss, count = mean_loss(network.loss_fn, walk.logits, batch.labels)
         for feedback in feedbacks:
             check_names(weights, feedback.tensors, owner)
             for name, stand_in in stand_ins.items():
                 stand_in.data = feedback.tensors[name].to(weights[name])
-            signals = torch.autograd.grad(loss, states, retain_graph=True)
-            yield tuple(signal * len(batch.labels) for signal in signals)
+            signals = torch.autograd.grad(loss, walk.anchors, retain_graph=True)
+            yield tuple(walk.oriented(signal) * count for signal in signals)
 
 
 def check_names(weights: Mapping[str, Tensor], feedback: Mapping[str, Tensor], owner: str) -> None:
@@ -92,14 +91,14 @@ def _weights(network: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def _check_layers(network: nn.Module) -> None:
+def _check_layers(network: StagedNetwork) -> None:
     """Refuse layers with weights of another kind: no feedback reaches them."""
     others = [
         f"{name} ({type(layer).__name__})" for name, layer in network.named_modules() if isinstance(layer, OTHERS)
     ]
     if others:
         raise ModelMismatch(
-            f"{type(network).__name__} has layers that are neither Linear nor Conv2d: {', '.join(others)}.\n"
+            f"{network.title} has layers that are neither Linear nor Conv2d: {', '.join(others)}.\n"
             "The layers below them would silently be trained by backprop. Use Linear and Conv2d, or the rule 'fa'."
         )
 

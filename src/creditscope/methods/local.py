@@ -3,71 +3,72 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
+from creditscope.methods.loss import full_precision, judged, widened
+from creditscope.methods.loss import output_error as output_error
 from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Scope
-from creditscope.networks.staged import StagedNetwork
+from creditscope.networks.staged import Asked, Pieces, StagedNetwork
 
 Normalisation = Literal["sample", "batch", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class LocalPass:
-    """One forward pass in pieces: each stage starts from a detached state, so that no gradient crosses a border.
+    """One forward pass in pieces, and the exact gradients of the read-out.
 
+    pieces    the pass, ready to be differentiated stage by stage
     hiddens   h_0..h_L, detached
-    stages    h_0..h_L, each with the graph of its own stage only (no graph where the stage does not learn)
-    branches  f_0..f_{L-1}, in the same graphs
-    error     e = softmax(logits) - onehot(labels), one row per sample
+    error     e = ∂ℓ/∂logits of each sample's own loss; softmax(logits) - onehot(labels) for cross-entropy
     deepest   g_L, the exact gradient of each sample's own loss at h_L, through the read-out alone
     readout   the read-out's exact gradients of the mean loss
+    count     how many losses the mean is over: the samples, or their positions
     """
 
+    pieces: Pieces
     hiddens: tuple[Tensor, ...]
-    stages: tuple[Tensor, ...]
-    branches: tuple[Tensor, ...]
     error: Tensor
     deepest: Tensor
     readout: dict[str, Tensor]
     loss: Tensor
     labels: Tensor
+    count: int
 
+    @property
+    def stages(self) -> Sequence[Tensor]:
+        """h_0..h_L in the graph of the pass."""
+        return self.pieces.stages
 
-def output_error(logits: Tensor, labels: Tensor) -> Tensor:
-    """e = softmax(logits) - onehot(labels)."""
-    error = F.softmax(logits, 1)
-    return error.scatter_add(1, labels[:, None], -torch.ones_like(error[:, :1]))
+    @property
+    def branches(self) -> Sequence[Tensor]:
+        """f_0..f_{L-1} in the graph of the pass."""
+        return self.pieces.branches
 
 
 def forward_in_pieces(network: StagedNetwork, batch: Batch, scope: Scope) -> LocalPass:
     """One forward pass; every stage that learns keeps the graph from its own parameters to its own output."""
     with torch.enable_grad():
-        stages = [network.embedding(batch.inputs)]
-        branches = []
-        for index in range(network.depth):
-            with torch.set_grad_enabled(scope.learns(index)):
-                state = stages[-1].detach()
-                branches.append(network.branch(index, state))
-                stages.append(network.merge(index, state, branches[-1]))
-        top = read_out(network, stages[-1], batch.labels)
+        pieces = network.in_pieces(batch.inputs, scope.learns)
+        with full_precision(pieces.logits.device):
+            found = judged(network.loss_fn, pieces.logits, batch.labels)
+            deepest, readout = pieces.through_readout(found.error.to(pieces.logits.dtype))
     return LocalPass(
-        hiddens=tuple(stage.detach() for stage in stages),
-        stages=tuple(stages),
-        branches=tuple(branches),
-        error=top.error,
-        deepest=top.slope,
-        readout=top.gradients,
-        loss=F.cross_entropy(top.logits, batch.labels),
+        pieces=pieces,
+        hiddens=tuple(stage.detach() for stage in pieces.stages),
+        error=found.error[:, None] if found.error.dim() == 1 else found.error,
+        deepest=widened(deepest),
+        readout={name: gradient / found.count for name, gradient in readout.items()},
+        loss=found.loss,
         labels=batch.labels,
+        count=found.count,
     )
 
 
@@ -83,7 +84,7 @@ class ReadOut:
 
 def read_out(network: StagedNetwork, state: Tensor, labels: Tensor) -> ReadOut:
     """One forward and one backward pass through the read-out alone."""
-    outside = {name: p for name, p in network.named_parameters() if not name.startswith("blocks.")}
+    outside = {n: p for n, p in network.named_parameters() if p.requires_grad and network.block_of(n) is None}
     with torch.enable_grad():
         leaf = state.detach().requires_grad_()
         logits = network.readout(leaf)
@@ -145,7 +146,9 @@ class LocalRule(CreditRule):
     def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
         """Forward, signals, one backward through all the pieces at once."""
         seen = forward_in_pieces(network, batch, scope)
-        return self.update(network, seen, self.signals(network, feedback, seen), scope)
+        with full_precision(seen.error.device):
+            signals = self.signals(network, feedback, seen)
+        return self.update(network, seen, signals, scope)
 
     def signals_under(
         self, network: StagedNetwork, feedbacks: Iterable[Feedback], batch: Batch
@@ -159,16 +162,21 @@ class LocalRule(CreditRule):
         learning = scope.parameters(network)
         inner = {name: p for name, p in learning.items() if name not in seen.readout}
         received = [0] + [self.receives(block) for block in range(network.depth)]
-        count = len(seen.error)
-        outputs, cotangents = [], []
-        for index, stage in enumerate(seen.stages):
-            if stage.requires_grad:
-                outputs.append(stage)
-                cotangents.append(normalise(signals[received[index]], self.normalisation) / count)
-        if scope.penalty:
-            pieces = [branch for branch in seen.branches if branch.requires_grad]
-            outputs += pieces
-            cotangents += [2 * scope.penalty / count * piece.detach() for piece in pieces]
-        products = torch.autograd.grad(outputs, list(inner.values()), cotangents, allow_unused=True)
-        gradients = {name: gradient for name, gradient in zip(inner, products, strict=True) if gradient is not None}
+        with full_precision(seen.error.device):
+            asked = [
+                Asked(index, stage, self.cotangent(signals[received[index]], stage, seen.count))
+                for index, stage in enumerate(seen.stages)
+                if stage.requires_grad
+            ]
+            if scope.penalty:
+                asked += [
+                    Asked(index + 1, branch, 2 * scope.penalty / seen.count * branch.detach())
+                    for index, branch in enumerate(seen.branches)
+                    if branch.requires_grad
+                ]
+            gradients = seen.pieces.products(asked, inner)
         return Credit(signals, {**gradients, **seen.readout}, seen.loss)
+
+    def cotangent(self, signal: Tensor, stage: Tensor, count: int) -> Tensor:
+        """â/count in the precision of the stage's output."""
+        return (normalise(signal, self.normalisation) / count).to(stage.dtype)

@@ -159,7 +159,8 @@ class PredictiveCoding(LocalRule):
             relaxed = self.relax(network, seen, self._step(feedback, seen))
             top = read_out(network, relaxed.states[-1], seen.labels)
             noted = self._noted(network, seen, relaxed, top.logits)
-        moved = replace(seen, stages=(seen.stages[0], *relaxed.forecast.predicted), readout=top.gradients)
+        pieces = replace(seen.pieces, stages=(seen.stages[0], *relaxed.forecast.predicted))
+        moved = replace(seen, pieces=pieces, readout=top.gradients)
         return replace(self.update(network, moved, relaxed.signals, scope), auxiliary=noted)
 
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,9 +54,12 @@ class Scope:
         return self.trained is None or index in self.trained
 
     def parameters(self, network: StagedNetwork) -> dict[str, nn.Parameter]:
-        """The parameters that learn, by name."""
-        frozen = tuple(f"blocks.{index}." for index in range(network.depth) if not self.learns(index))
-        return {name: p for name, p in network.named_parameters() if not name.startswith(frozen)}
+        """The parameters that learn, by name; those without requires_grad never do."""
+        named = {name: p for name, p in network.named_parameters() if p.requires_grad}
+        if self.trained is None:
+            return named
+        blocks = {name: network.block_of(name) for name in named}
+        return {name: p for name, p in named.items() if (block := blocks[name]) is None or self.learns(block)}
 
 
 EVERYTHING = Scope()
@@ -70,8 +74,8 @@ def example_states(network: StagedNetwork, example: Batch) -> tuple[list[Tensor]
     network.eval()
     try:
         with torch.no_grad():
-            states = network.states(example.inputs)
-            return states, network.readout(states[-1])
+            walk = network.walk(example.inputs)
+            return list(walk.states), walk.logits[:, None] if walk.logits.dim() == 1 else walk.logits
     finally:
         for module, training in modes:
             module.training = training
@@ -88,6 +92,12 @@ class Moment:
 
 class Diverged(Exception):
     """Raised by `learn` when there is no credit; the run stops before a weight changes and records the reason."""
+
+
+def run_generator(seed: int) -> torch.Generator:
+    """The one generator of a run: feedback, random labels, order of the samples, augmentation, auxiliary noise."""
+    digest = hashlib.sha256(f"run {seed}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:4], "big"))
 
 
 class CreditRule(ABC):

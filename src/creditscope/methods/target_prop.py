@@ -73,7 +73,7 @@ class TargetPropagation(AuxiliaryRule):
         if any(state.dim() != 2 for state in states):
             shapes = ", ".join(str(tuple(state.shape[1:])) for state in states)
             raise InvalidInput(
-                f"The states of {type(network).__name__} have the shapes {shapes}, but target_prop needs flat ones.\n"
+                f"The states of {network.title} have the shapes {shapes}, but target_prop needs flat ones.\n"
                 "An inverse with one hidden layer would have to undo a convolution or attention over all positions. "
                 f"Use {' or '.join(map(repr, self.networks or ()))}, or another method."
             )

@@ -104,15 +104,20 @@ class Shallow(Wrapper):
     """The blocks are removed: embedding and read-out alone."""
 
     def prepare(self, network: StagedNetwork, example: Batch) -> StagedNetwork:
-        """The network without blocks, where the read-out can take h_0."""
+        """The network without blocks, where the read-out can take h_0; a model that is not ours keeps its blocks."""
         network = self.inner.prepare(network, example)
+        if not isinstance(getattr(network, "blocks", None), nn.ModuleList):
+            raise InvalidInput(
+                f"The blocks of {network.title} cannot be removed: they were found in its forward pass.\n"
+                "What the model would be without them is not known. Use the frozen control, or ladder-0."
+            )
         blocks, network.blocks = network.blocks, nn.ModuleList()
         try:
             example_states(network, example)
         except RuntimeError as error:
             network.blocks = blocks
             raise InvalidInput(
-                f"{type(network).__name__} cannot run without its blocks: its read-out cannot take h_0 ({error}).\n"
+                f"{network.title} cannot run without its blocks: its read-out cannot take h_0 ({error}).\n"
                 "The shallow control exists only where every state has the same shape. Use the frozen control."
             ) from error
         return network

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABCMeta, abstractmethod
-from typing import Any, ClassVar, Literal, overload
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +25,64 @@ class Seeded(ABCMeta):
             return super().__call__(*args, **kwargs)
 
 
+class Asked(NamedTuple):
+    """A vector-Jacobian product: `cotangent` at `output`, for the parameters of a stage.
+
+    Stage 0 is the embedding, stage l + 1 is block l.
+    """
+
+    stage: int
+    output: Tensor
+    cotangent: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """One forward pass in one graph.
+
+    states    h_0..h_L
+    anchors   the tensors to differentiate by for h_0..h_L; `oriented` turns such a gradient to the axes of its state
+    branches  f_0..f_{L-1}
+    """
+
+    states: Sequence[Tensor]
+    anchors: Sequence[Tensor]
+    branches: Sequence[Tensor]
+    logits: Tensor
+    oriented: Callable[[Tensor], Tensor] = lambda gradient: gradient
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """One forward pass in which each stage starts from a detached state, so that no gradient crosses a border.
+
+    stages    h_0..h_L, each with the graph of its own stage only (no graph where the stage does not learn)
+    branches  f_0..f_{L-1}, in the same graphs
+    deepest   h_L as the read-out took it
+    outside   the parameters that are in no block
+    """
+
+    stages: Sequence[Tensor]
+    branches: Sequence[Tensor]
+    deepest: Tensor
+    logits: Tensor
+    outside: Mapping[str, nn.Parameter]
+
+    def through_readout(self, cotangent: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The product of `cotangent` at the logits: with ∂logits/∂h_L, and for every parameter of the read-out."""
+        wanted = [self.deepest, *self.outside.values()]
+        slope, *products = torch.autograd.grad(self.logits, wanted, cotangent, allow_unused=True)
+        return slope, {name: p for name, p in zip(self.outside, products, strict=True) if p is not None}
+
+    def products(self, asked: Sequence[Asked], learning: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
+        """All products at once: each output has the graph of its own stage only."""
+        if not asked or not learning:
+            return {}
+        outputs, cotangents = [one.output for one in asked], [one.cotangent for one in asked]
+        products = torch.autograd.grad(outputs, list(learning.values()), cotangents, allow_unused=True)
+        return {name: p for name, p in zip(learning, products, strict=True) if p is not None}
+
+
 class StagedNetwork(nn.Module, metaclass=Seeded):
     """embedding | stages | read-out.
 
@@ -39,6 +99,7 @@ class StagedNetwork(nn.Module, metaclass=Seeded):
     residual: bool = True
     token: Literal["first", "mean", "all"] | int = "first"  # which vector stands for a state with tokens
     terminal_layernorm: bool = False  # whether a LayerNorm precedes the read-out
+    loss_fn: Callable[[Tensor, Tensor], Tensor] | None = None  # (logits, labels) -> losses; None for cross-entropy
     blocks: nn.ModuleList
 
     @abstractmethod
@@ -63,12 +124,43 @@ class StagedNetwork(nn.Module, metaclass=Seeded):
         """L, the number of blocks."""
         return len(self.blocks)
 
+    @property
+    def title(self) -> str:
+        """What an error message calls it."""
+        return type(self).__name__
+
+    def block_of(self, name: str) -> int | None:
+        """The block that a parameter belongs to; None for embedding and read-out."""
+        part, _, rest = name.partition(".")
+        return int(rest.partition(".")[0]) if part == "blocks" else None
+
     def states(self, inputs: Tensor) -> list[Tensor]:
         """[h_0 .. h_L] of one forward pass."""
         hiddens = [self.embedding(inputs)]
         for index in range(self.depth):
             hiddens.append(self.merge(index, hiddens[-1], self.branch(index, hiddens[-1])))
         return hiddens
+
+    def walk(self, inputs: Tensor, *, from_embedding: bool = True) -> Walk:
+        """One forward pass in one graph, which begins at the parameters of the embedding or else at h_0."""
+        first = self.embedding(inputs)
+        states, branches = [first if from_embedding else first.detach().requires_grad_()], []
+        for index in range(self.depth):
+            branches.append(self.branch(index, states[-1]))
+            states.append(self.merge(index, states[-1], branches[-1]))
+        return Walk(states, states, branches, self.readout(states[-1]))
+
+    def in_pieces(self, inputs: Tensor, learns: Callable[[int], bool]) -> Pieces:
+        """One forward pass; every stage that learns keeps the graph from its own parameters to its own output."""
+        stages, branches = [self.embedding(inputs)], []
+        for index in range(self.depth):
+            with torch.set_grad_enabled(learns(index)):
+                state = stages[-1].detach()
+                branches.append(self.branch(index, state))
+                stages.append(self.merge(index, state, branches[-1]))
+        deepest = stages[-1].detach().requires_grad_()
+        outside = {name: p for name, p in self.named_parameters() if p.requires_grad and self.block_of(name) is None}
+        return Pieces(stages, branches, deepest, self.readout(deepest), outside)
 
     @overload
     def forward(self, inputs: Tensor, return_hidden: Literal[False] = False) -> Tensor: ...

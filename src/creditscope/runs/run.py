@@ -13,7 +13,7 @@ from creditscope.datasets import datasets
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
-from creditscope.methods.rule import CreditRule
+from creditscope.methods.rule import CreditRule, run_generator
 from creditscope.methods.wrappers import wrapped
 from creditscope.networks import networks
 from creditscope.networks.build import build
@@ -24,7 +24,7 @@ from creditscope.records.run import HistoryRow, RunRecord
 from creditscope.runs.spec import RunSpec, read_spec
 from creditscope.training.checkpoint import Checkpoint, read_tensors, restored
 from creditscope.training.fit import fit
-from creditscope.training.recipe import Recipe, run_generator
+from creditscope.training.recipe import Recipe
 from creditscope.training.weights import load_weights
 
 

@@ -79,6 +79,10 @@ class SearchedStream(Stream):
         """As the stream that was found."""
         return self.resolved(inputs).run(inputs, shifts)
 
+    def in_one_graph(self, inputs: Any) -> Pass:
+        """As the stream that was found."""
+        return self.resolved(inputs).in_one_graph(inputs)
+
     def certain(self, layer: int) -> bool:
         """As the stream that was found."""
         return self._resolved is not None and self._resolved.certain(layer)

@@ -40,6 +40,10 @@ class Stream(ABC):
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """One forward pass, with `shifts[l]` added to h_l on the way."""
 
+    def in_one_graph(self, inputs: Any) -> Pass:
+        """One forward pass whose graph begins at the model's parameters, those of the embedding included."""
+        return self.run(inputs)
+
     def certain(self, layer: int) -> bool:
         """Whether a shift of h_layer reaches every use that the model makes of it."""
         return True
@@ -118,6 +122,17 @@ class StagedStream(Stream):
         with torch.no_grad():
             state = self._stages.embedding(inputs)
         state = _shifted(state.detach(), shifts.get(0)).requires_grad_(torch.is_grad_enabled())
+        return self._onward(state, shifts)
+
+    def in_one_graph(self, inputs: Any) -> Pass:
+        """One pass, embedding included."""
+        state: Tensor = self._stages.embedding(inputs)
+        if torch.is_grad_enabled() and not state.requires_grad:
+            state = state.detach().requires_grad_()
+        return self._onward(state, {})
+
+    def _onward(self, state: Tensor, shifts: Shifts) -> Pass:
+        """Blocks and read-out from h_0 on."""
         hiddens = [state]
         for index in range(len(self._stages.blocks)):
             version = state._version

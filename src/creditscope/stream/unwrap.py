@@ -32,6 +32,8 @@ def _inside(model: nn.Module) -> nn.Module | None:
     if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
         inner: nn.Module = model.module
         return inner
+    if isinstance(own := getattr(type(model), "wraps", None), str):  # a wrapper of ours names what it holds
+        return model.get_submodule(own)
     children = dict(model.named_children())
     return children.get("_orig_mod") if len(children) == 1 else None  # the name that torch.compile keeps it under
 

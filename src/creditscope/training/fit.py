@@ -19,13 +19,13 @@ from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import BadFile, InvalidInput
-from creditscope.methods.rule import BoundRule, CreditRule, Diverged, Feedback, Moment
+from creditscope.methods.rule import BoundRule, CreditRule, Diverged, Feedback, Moment, run_generator
 from creditscope.networks.staged import StagedNetwork
 from creditscope.provenance import source_commit
 from creditscope.records.run import Divergence, HistoryRow, NetworkFacts, RunRecord
 from creditscope.training.checkpoint import Checkpoint
 from creditscope.training.history import BEFORE, Done, measured
-from creditscope.training.recipe import REVISION, Recipe, run_generator
+from creditscope.training.recipe import REVISION, Recipe
 from creditscope.training.snapshots import Snapshot, gathered, read_snapshot, write_snapshot
 
 

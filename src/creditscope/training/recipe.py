@@ -1,12 +1,9 @@
-"""The recipe of a training run, and the one generator of a run."""
+"""The recipe of a training run."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
-
-import torch
 
 from creditscope.errors import InvalidInput
 
@@ -42,9 +39,3 @@ class Recipe:
 
 
 REVISION = 1  # of the recipe: raise it when a change here changes numbers
-
-
-def run_generator(seed: int) -> torch.Generator:
-    """The one generator of a run: feedback, random labels, order of the samples, augmentation, auxiliary noise."""
-    digest = hashlib.sha256(f"run {seed}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:4], "big"))

@@ -1,0 +1,78 @@
+"""The loss of a batch and its error at the logits, for cross-entropy or a loss function of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from creditscope.errors import InvalidInput
+
+LossFunction = Callable[[Tensor, Tensor], Tensor]
+HALF = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the loss says of a batch of logits.
+
+    loss   the mean over the samples (or their positions), detached
+    error  e = ∂ℓ/∂logits of each sample's own loss
+    count  how many losses the mean is over
+    """
+
+    loss: Tensor
+    error: Tensor
+    count: int
+
+
+def output_error(logits: Tensor, labels: Tensor) -> Tensor:
+    """e = softmax(logits) - onehot(labels)."""
+    error = F.softmax(logits, 1)
+    return error.scatter_add(1, labels[:, None], -torch.ones_like(error[:, :1]))
+
+
+def judged(loss_fn: LossFunction | None, logits: Tensor, labels: Tensor) -> Judged:
+    """The loss and its error; half-precision logits are converted to float32."""
+    logits = widened(logits.detach())
+    if loss_fn is None:
+        return Judged(F.cross_entropy(logits, labels), output_error(logits, labels), len(logits))
+    with torch.enable_grad():
+        leaf = logits.requires_grad_()
+        loss, count = mean_loss(loss_fn, leaf, labels)
+        (error,) = torch.autograd.grad(loss * count, leaf)
+    return Judged(loss.detach(), error, count)
+
+
+def mean_loss(loss_fn: LossFunction | None, logits: Tensor, labels: Tensor) -> tuple[Tensor, int]:
+    """The mean loss in its graph, and how many losses it is the mean of; a loss of one number counts as the mean."""
+    if loss_fn is None:
+        return F.cross_entropy(logits, labels, reduction="none").mean(), len(logits)
+    losses = loss_fn(logits, labels)
+    if not isinstance(losses, Tensor) or not losses.is_floating_point() or not losses.requires_grad:
+        what = "is cut from the logits" if isinstance(losses, Tensor) else f"is a {type(losses).__name__}"
+        raise InvalidInput(
+            f"What loss_fn returned {what}.\n"
+            "It has no gradient, and nothing would learn. Return the loss of each sample, or their mean, as a tensor "
+            "computed from the logits."
+        )
+    return (losses.mean(), losses.numel()) if losses.dim() else (losses, len(logits))
+
+
+def widened(logits: Tensor) -> Tensor:
+    """Half-precision logits in float32; others as they are."""
+    return logits.float() if logits.dtype in HALF else logits
+
+
+@contextmanager
+def full_precision(device: torch.device) -> Iterator[None]:
+    """Without the caller's autocast, which is for forward passes."""
+    if torch.is_autocast_enabled(device.type):
+        with torch.autocast(device.type, enabled=False):
+            yield
+    else:
+        yield
