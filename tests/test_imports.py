@@ -38,6 +38,7 @@ MAY: dict[str, str] = {
     "networks": GROUND,
     "datasets": GROUND,
     "statistics": GROUND,
+    "linting": GROUND,
     "records": GROUND,
     "diagnostics": f"statistics {GROUND}",
     "evidence": f"stream {GROUND}",
@@ -54,7 +55,7 @@ MAY: dict[str, str] = {
     "study": f"runs report records training datasets diagnostics statistics {GROUND}",
     "papers": f"study runs report records diagnostics statistics {GROUND}",
     "commands": "papers compat monitoring study runs auditing partial training probes report glossary methods evidence "
-    f"diagnostics records statistics datasets networks stream {GROUND}",
+    f"diagnostics records statistics datasets networks stream linting {GROUND}",
     "cli": f"commands {GROUND}",
     "__main__": "cli",
 }

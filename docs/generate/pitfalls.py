@@ -15,7 +15,7 @@ BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n```\n(?P<printed>.*?)```", re.
 
 def pages() -> list[Path]:
     """The page of every pitfall, in order."""
-    return sorted(FOLDER.glob("[0-9]-*.md"))
+    return sorted(FOLDER.glob("[0-9]*-*.md"), key=lambda path: int(path.name.partition("-")[0]))
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
