@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -37,17 +37,25 @@ class CreditSource(ABC):
     """Credit for a batch on demand, from a rule with its saved feedback or from a user's own function.
 
     local         declared not to depend on the weights above; "forward" if it probes them by forward passes
+    at_states     whether there is credit at the states; without it only the updates can be compared
+    reference     what the method descends where that is not the loss, for example "the layer's own loss"; empty: BP
     exact_layers  layers whose credit is the gradient by construction
     missing       why the credit is not available, for example feedback that was not saved; None if it is
     """
 
     local: Local = True
+    at_states: bool = True
+    reference: str = ""
     exact_layers: frozenset[int] = frozenset()
     missing: Missing | None = None
 
     @abstractmethod
     def signals(self, batch: Batch) -> tuple[Tensor, ...]:
         """a_0..a_L for a batch, each of the shape of its state."""
+
+    def updates(self, batch: Batch) -> Mapping[str, Tensor] | None:
+        """What the optimiser gets for a batch, by parameter name; None if the source knows signals only."""
+        return None
 
     def redrawn(self, generator: torch.Generator) -> CreditSource | None:
         """The same source with fresh feedback from its own distribution; None if it has no feedback."""

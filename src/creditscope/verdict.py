@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Literal
@@ -49,6 +49,7 @@ class Measurement:
 
     axis   what `per_layer` runs over: the states h_0..h_L (L+1 numbers) or the blocks between them (L numbers)
     cause  one word that a failure mode may ask for
+    per_tensor  by parameter name, for numbers about weights
     """
 
     value: float
@@ -58,6 +59,7 @@ class Measurement:
     note: str = ""
     axis: Axis = "state"
     per_seed: tuple[float, ...] = ()
+    per_tensor: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from creditscope.auditing.input_checks import (
     checked_images,
     checked_limits,
 )
-from creditscope.auditing.measures import bad_weights, credit_measures, norm_measures
+from creditscope.auditing.measures import bad_weights, credit_measures, norm_measures, update_measures
 from creditscope.auditing.traces import traces
 from creditscope.batch import Batch
 from creditscope.credit import CreditSource, Local
@@ -33,6 +33,7 @@ from creditscope.probes.label_leak import Answers
 from creditscope.probes.linear_readout import training_images
 from creditscope.probes.probing import Probing
 from creditscope.probes.source import CreditFunction, Redraw
+from creditscope.probes.updates import UpdateFunction
 from creditscope.protocols import DEFAULT, AuditProtocol, judge, protocol_named
 from creditscope.provenance import Guard, source_commit
 from creditscope.records.report import Provenance, Report, Subject
@@ -67,6 +68,7 @@ def audit(
     credit: CreditSource | CreditFunction | None = None,
     credit_local: Local | None = None,
     redraw: Redraw | None = None,
+    updates: UpdateFunction | None = None,
     predict: Answers | None = None,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
     training: Iterable[Any] | None = None,
@@ -92,6 +94,8 @@ def audit(
     credit_local      False if the function is meant to use the weights above, "forward" if it probes them by forward
                       passes (node perturbation, PEPITA); D9 is then measured but not judged
     redraw            torch.Generator -> the credit function with fresh random feedback: the null of D6
+    updates           Batch -> {parameter name: what the optimiser gets}: Γ^W per tensor and block; a rule as credit
+                      brings its own
     predict           Batch -> logits, for a method with its own inference phase; D8 checks it for label leaks
     initial           the network, or its state_dict(), before training; adds the drift of the weights
     training          batches of the images it was trained on: linear read-outs judge depth without retraining (D10)
@@ -117,7 +121,7 @@ def audit(
     controls = FrozenControls(stream, control, initial, blocks, read)
     trained, frozen = arms(accuracy, control_accuracy, seeds, control_seeds, len(controls))
     credit, credit_local = own_credit(stream, credit, credit_local, loss_fn or cross_entropy)
-    ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict, redraw)
+    ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict, redraw, updates)
     guards: dict[str, Guard] = {}
     known = {"disjoint": disjoint, "independent": independent}
 
@@ -154,7 +158,9 @@ def audit(
         accuracy_source=evidence.accuracy_source,
         control_source=evidence.control_source,
         findings=findings,
-        measures=norm_measures(evidence) | credit_measures(evidence, collapsed=reference_collapsed(findings)),
+        measures=norm_measures(evidence)
+        | credit_measures(evidence, collapsed=reference_collapsed(findings))
+        | update_measures(evidence.updates),
         exact_layers=_exact_layers(evidence),
         verdict=judge(chosen, findings),
         provenance=provenance.model_copy(update={"seeds": trained.seeds, "control_seeds": frozen.seeds}),

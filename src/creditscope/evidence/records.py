@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from creditscope.evidence.credit import CreditEvidence, LabelLeak, Layers
+from creditscope.evidence.updates import NO_UPDATES, UpdateEvidence
 from creditscope.provenance import Source
 from creditscope.verdict import NO_CREDIT, Missing, Reason
 
@@ -103,6 +104,7 @@ class Evidence:
     credit: CreditEvidence | Missing = NO_CREDIT
     leak: LabelLeak | Missing = NO_CREDIT
     profile: ReadoutProfile | Missing = NO_TRAINING_IMAGES
+    updates: UpdateEvidence | Missing = NO_UPDATES
     weight_drift: Layers | None = None  # of embedding, blocks and read-out
     untrusted: frozenset[int] = frozenset()
 

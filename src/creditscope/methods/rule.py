@@ -189,6 +189,10 @@ class BoundRule(CreditSource):
         (signals,) = self.signals_under(batch, [self])
         return signals
 
+    def updates(self, batch: Batch) -> dict[str, Tensor]:
+        """The gradients of the rule with its wrappers, as training hands them to the optimiser."""
+        return self.rule.credit(self.network, self.feedback, batch, self.rule.scope(self.network)).gradients
+
     def redrawn(self, generator: torch.Generator) -> BoundRule | None:
         """The rule with fresh feedback; None if it has none, or learns it."""
         if not self.feedback.tensors or self.feedback.networks is not None:

@@ -18,12 +18,16 @@ from creditscope.probes.images import PROBE_IMAGES
 from creditscope.probes.label_leak import Answers, answers_of, label_leak
 from creditscope.probes.linear_readout import NotFinite, ReadoutLedger
 from creditscope.probes.source import Redraw, credit_source
+from creditscope.probes.updates import UpdateFunction, UpdateProbe
 from creditscope.probes.weight_drift import initial_weights, weight_drift
 from creditscope.stream.isolation import own_gradients
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, Trace
 from creditscope.verdict import Missing, Reason
 
+NO_STATE_CREDIT = Missing(
+    Reason.NOT_APPLICABLE, "this method has no credit at the states; its updates are compared in place of it"
+)
 FEW = 8  # images that show the classes and the read rule
 SEED = 0  # of the probes' own generator, so that audits are reproducible
 
@@ -38,7 +42,13 @@ class Probing:
         local: Local | None,
         predict: Answers | None,
         redraw: Redraw | None = None,
+        updates: UpdateFunction | None = None,
     ) -> None:
+        if updates is not None and not callable(updates):
+            raise InvalidInput(
+                f"updates is a {type(updates).__name__}, not a function.\n"
+                "There is nothing to compare with the gradient. Pass a function Batch -> {parameter name: update}."
+            )
         if predict is not None and not callable(predict):
             raise InvalidInput(
                 f"predict is a {type(predict).__name__}, not a function.\n"
@@ -49,11 +59,12 @@ class Probing:
                 "redraw was given without credit.\n"
                 "There is no Γ that its null could be compared with. Pass the credit function as credit=."
             )
-        self._stream, self._predict = stream, predict
+        self._stream, self._predict, self._updates = stream, predict, updates
         self._source = None if credit is None else credit_source(credit, local, redraw)
         lost = None if self._source is None else self._source.missing
         self._lost = lost
-        self._credit = CreditLedger(stream, self._source) if self._source is not None and lost is None else None
+        signals = self._source is not None and lost is None and self._source.at_states
+        self._credit = CreditLedger(stream, self._source) if signals and self._source is not None else None
         self._images: list[Batch] = []
         self._readouts: ReadoutLedger | Missing = NO_TRAINING_IMAGES
 
@@ -73,7 +84,7 @@ class Probing:
     @contextmanager
     def prepared(self) -> Iterator[None]:
         """Undo any change that a credit function makes to the parameters' .grad."""
-        if self._source is None:
+        if self._source is None and self._updates is None:
             yield
             return
         with own_gradients(self._stream.model):
@@ -85,16 +96,22 @@ class Probing:
             self._readouts.add(batch, trace)
         if self._credit is not None:
             self._credit.add(batch, trace)
-        elif self._predict is not None:
+        elif self._keeps_images:
             room = PROBE_IMAGES - sum(len(kept.labels) for kept in self._images)
             if room > 0:
                 self._images.append(first_images(batch, min(room, len(batch.labels))))
+
+    @property
+    def _keeps_images(self) -> bool:
+        """Whether a probe needs images although there is no credit at the states."""
+        stateless = self._source is not None and self._lost is None
+        return stateless or self._predict is not None or self._updates is not None
 
     def completed(self, evidence: Evidence, loss_fn: LossFunction, initial: Any) -> Evidence:
         """The evidence with the results of the probes added."""
         readouts = self._readouts
         evidence = replace(evidence, profile=readouts if isinstance(readouts, Missing) else readouts.profile())
-        if self._source is None and self._predict is None and initial is None:
+        if self._source is None and self._predict is None and self._updates is None and initial is None:
             return evidence
         generator = torch.Generator().manual_seed(SEED)
         modules = self._stream.blocks
@@ -104,8 +121,14 @@ class Probing:
             evidence = replace(evidence, credit=self._lost, leak=self._lost)
         if self._credit is not None:
             evidence = replace(evidence, credit=self._credit.evidence(modules, loss_fn, generator))
+        elif self._source is not None and self._lost is None:
+            evidence = replace(evidence, credit=NO_STATE_CREDIT)
         images = self._credit.batches if self._credit is not None else self._images
-        if images:
+        if images and (self._updates is not None or (self._source is not None and self._lost is None)):
+            probe = UpdateProbe(self._stream, loss_fn)
+            chance = torch.Generator().manual_seed(SEED)
+            evidence = replace(evidence, updates=probe.evidence(self._source, self._updates, images, chance))
+        if images and (self._source is not None or self._predict is not None):
             answers = answers_of(self._stream, self._source, self._predict)
             evidence = replace(evidence, leak=label_leak(answers, images, generator))
         return evidence

@@ -13,21 +13,28 @@ from creditscope.evidence.credit import Layers
 
 
 def weight_drift(model: nn.Module, initial: Any, blocks: Sequence[nn.Module]) -> Layers:
-    """‖W - W_init‖_F/‖W_init‖_F of the embedding, of every block, and of the read-out.
+    """‖W - W_init‖_F/‖W_init‖_F of the embedding, of every block, and of the read-out."""
+    own = dict(model.named_parameters())
+    given = initial_weights(model, initial)
+    changes, sizes = [0.0] * (len(blocks) + 2), [0.0] * (len(blocks) + 2)
+    for name, stage in parameter_stages(model, blocks).items():
+        start = given[name].detach().to(own[name].device, torch.float64)
+        changes[stage] += (own[name].detach().double() - start).square().sum().item()
+        sizes[stage] += start.square().sum().item()
+    return tuple((a / b) ** 0.5 if b else float("nan") for a, b in zip(changes, sizes, strict=True))
+
+
+def parameter_stages(model: nn.Module, blocks: Sequence[nn.Module]) -> dict[str, int]:
+    """The stage of every parameter: 0 the embedding, l + 1 block l, L + 1 the read-out.
 
     Parameters before those of the first block belong to the embedding; later ones outside all blocks to the read-out.
     """
-    own = dict(model.named_parameters())
-    given = initial_weights(model, initial)
     where = {id(p): index for index, block in enumerate(blocks, 1) for p in block.parameters()}
-    last = len(blocks) + 1
-    stage, changes, sizes = 0, [0.0] * (last + 1), [0.0] * (last + 1)
-    for name, parameter in own.items():
-        stage = where.get(id(parameter), last if stage else 0)
-        start = given[name].detach().to(parameter.device, torch.float64)
-        changes[stage] += (parameter.detach().double() - start).square().sum().item()
-        sizes[stage] += start.square().sum().item()
-    return tuple((a / b) ** 0.5 if b else float("nan") for a, b in zip(changes, sizes, strict=True))
+    stage, stages = 0, {}
+    for name, parameter in model.named_parameters():
+        stage = where.get(id(parameter), len(blocks) + 1 if stage else 0)
+        stages[name] = stage
+    return stages
 
 
 def initial_weights(model: nn.Module, initial: Any) -> Mapping[str, Tensor]:
