@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from creditscope.auditing.fingerprints import Fingerprints
 from creditscope.auditing.input_checks import checked_batches
 from creditscope.auditing.measures import bad_weights
 from creditscope.auditing.traces import as_input_error, traces
@@ -37,7 +38,8 @@ def residual_norms(model: nn.Module, x: Tensor) -> list[float]:
     3
     """
     stream = _published(find_stream(model))
-    (batch,) = checked_batches([(x, torch.zeros(len(x)))], model)  # the labels are not used
+    fingerprints = Fingerprints(disjoint=False)  # one batch, as published: repeated samples change no median
+    (batch,) = checked_batches([(x, torch.zeros(len(x)))], model, fingerprints)  # the labels are not used
     with undisturbed(model), torch.no_grad(), as_input_error(model, batch):
         rows = [stream.reading.rows(state) for state in stream.run(batch.inputs).hiddens]
     medians: list[float] = [norm_table([row])[0].median().item() * factor for row, factor in rows]
@@ -53,7 +55,7 @@ def bp_grad_norms(model: nn.Module, x: Tensor, y: Tensor) -> list[float]:
     >>> len(creditscope.bp_grad_norms(network, torch.ones(4, 6), torch.tensor([0, 1, 2, 0])))
     3
     """
-    return published_numbers(model, [(x, y)], check_gradient=False).gradient_norms
+    return published_numbers(model, [(x, y)], check_gradient=False, disjoint=False).gradient_norms
 
 
 def cross_batch_direction_stability(model: nn.Module, eval_batches: Iterable[Any], layer_index: int) -> float:
@@ -84,7 +86,12 @@ class PublishedNumbers:
 
 
 def published_numbers(
-    model: nn.Module, batches: Iterable[Any], layer: int | None = None, *, check_gradient: bool = True
+    model: nn.Module,
+    batches: Iterable[Any],
+    layer: int | None = None,
+    *,
+    check_gradient: bool = True,
+    disjoint: bool = True,
 ) -> PublishedNumbers:
     """One pass over the batches; the model is left as it was."""
     stream = _published(find_stream(model))
@@ -92,7 +99,7 @@ def published_numbers(
     directions: list[Tensor] = []
     samples = depth = 0
     with undisturbed(model):
-        for trace in traces(stream, batches, None, check_gradient, {}):
+        for trace in traces(stream, batches, None, check_gradient, {}, disjoint=disjoint):
             if not directions:
                 first.add(trace)
                 samples, depth = trace.losses.numel(), len(trace.gradients) - 1

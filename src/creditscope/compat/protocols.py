@@ -177,7 +177,7 @@ class FAProtocol:
         D3_depth_utility  accuracy - frozen_baseline_acc, in points
         """
         control = _share(frozen_baseline_acc, "frozen_baseline_acc")
-        numbers = published_numbers(self.model, [(self.x_eval, self.y_eval)])
+        numbers = published_numbers(self.model, [(self.x_eval, self.y_eval)], disjoint=False)
         limits = {"D1": self.d1_threshold, "D2": self.d2_factor * self.d2_eps, "D3": self.d3_margin_pp}
         findings = _findings(numbers.evidence, numbers.accuracy, control, limits)
         values = {code: findings[code].value for code in limits} | {"D2": numbers.gradient_norms[-1]}
