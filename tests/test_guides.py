@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from creditscope.diagnostics import diagnostics
+from creditscope.verdict import Status
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
 
@@ -56,6 +57,8 @@ def test_the_guide_to_auditing_a_model_runs(
 ) -> None:
     found = ran("audit-your-model.md", monkeypatch)
     assert "mine" in capsys.readouterr().out
+    assert found["result"].findings["D3"].status is not Status.SKIPPED
+    assert [len(found["result"].networks[variant]) for variant in ("trained", "frozen")] == [2, 2]
     assert found["report"].subject.depth == 2
     assert len(found["report"].measures["gamma"].per_layer) == 3
 

@@ -45,17 +45,18 @@ MAY: dict[str, str] = {
     "methods": f"stream networks records {GROUND}",
     "report": f"records statistics {GROUND}",
     "probes": f"stream evidence {GROUND}",
-    "training": f"methods datasets networks evidence diagnostics stream records statistics {GROUND}",
+    "training": f"methods datasets networks evidence diagnostics stream records {GROUND}",
     "glossary": f"diagnostics methods networks datasets {GROUND}",
     "partial": f"report records diagnostics statistics {GROUND}",
     "auditing": f"probes diagnostics evidence records stream statistics {GROUND}",
+    "experiments": f"auditing training diagnostics records statistics stream {GROUND}",
     "runs": f"training auditing methods datasets networks records {GROUND}",
     "monitoring": f"auditing probes diagnostics evidence records report stream {GROUND}",
     "compat": f"auditing diagnostics evidence stream {GROUND}",
     "study": f"runs report records training datasets diagnostics statistics {GROUND}",
     "papers": f"study runs report records diagnostics statistics {GROUND}",
-    "commands": "papers compat monitoring study runs auditing partial training probes report glossary methods evidence "
-    f"diagnostics records statistics datasets networks stream linting {GROUND}",
+    "commands": "papers compat monitoring study runs experiments auditing partial training probes report glossary "
+    f"methods evidence diagnostics records statistics datasets networks stream linting {GROUND}",
     "cli": f"commands {GROUND}",
     "__main__": "cli",
 }

@@ -30,7 +30,18 @@ def runs_its_example(name: str) -> None:
 
 
 def test_the_names_of_a_newcomers_page_are_public() -> None:
-    expected = {"audit", "depth_utility", "fit", "load", "Monitor", "Report", "Batch", "plain_twin", "explain"}
+    expected = {
+        "audit",
+        "experiment",
+        "depth_utility",
+        "fit",
+        "load",
+        "Monitor",
+        "Report",
+        "Batch",
+        "plain_twin",
+        "explain",
+    }
     assert expected <= set(creditscope.__all__)
 
 

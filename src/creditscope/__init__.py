@@ -9,7 +9,8 @@ __version__ = "0.2.0"
 
 _PUBLIC = {
     "audit": "auditing.audit",
-    "depth_utility": "training.controls",
+    "experiment": "experiments.experiment",
+    "depth_utility": "experiments.depth_utility",
     "fit": "training.fit",
     "load": "runs.run",
     "rule": "methods.binding",
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from creditscope.errors import NotDeterministic as NotDeterministic
     from creditscope.errors import NotTheGradient as NotTheGradient
     from creditscope.errors import UnknownName as UnknownName
+    from creditscope.experiments.depth_utility import depth_utility as depth_utility
+    from creditscope.experiments.experiment import experiment as experiment
     from creditscope.glossary.explanation import explain as explain
     from creditscope.methods.binding import rule as rule
     from creditscope.monitoring.lightning import CreditscopeCallback as CreditscopeCallback
@@ -65,7 +68,6 @@ if TYPE_CHECKING:
     from creditscope.records.report import Report as Report
     from creditscope.runs.run import load as load
     from creditscope.stream.reference_model import plain_twin as plain_twin
-    from creditscope.training.controls import depth_utility as depth_utility
     from creditscope.training.fit import fit as fit
 
 

@@ -57,7 +57,7 @@ def _arm(given: Given, seeds: Sequence[int] | None, what: str, measured: int) ->
     if isinstance(given, RecordedAccuracies):
         return Arm(given.values, Source.RECORDS, given.seeds)
     values = checked_accuracies(given, what)
-    named = _checked_seeds(seeds, "seeds" if what == "accuracy" else "control_seeds")
+    named = checked_seeds(seeds, "seeds" if what == "accuracy" else "control_seeds")
     count = measured if values is None else len(values)
     if named and len(named) != count:
         raise InvalidInput(
@@ -67,7 +67,8 @@ def _arm(given: Given, seeds: Sequence[int] | None, what: str, measured: int) ->
     return Arm(values, None if values is None else Source.TYPED, named)
 
 
-def _checked_seeds(seeds: Any, what: str) -> tuple[int, ...]:
+def checked_seeds(seeds: Any, what: str) -> tuple[int, ...]:
+    """The seeds as whole numbers, each named once; none where none were given."""
     if seeds is None:
         return ()
     named = tuple(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else (seeds,)

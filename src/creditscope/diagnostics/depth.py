@@ -13,6 +13,9 @@ from creditscope.statistics.margin import Margin, margin_of_accuracies, margin_o
 from creditscope.verdict import Finding, Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
     from creditscope.evidence.records import Evidence
 
 POINTS = 100.0
@@ -179,14 +182,14 @@ class _Accuracies:
     matched_seeds: bool = True
     named_seeds: bool = False
     weight_drift: None = None
-    accuracy_source: None = None
-    control_source: None = None
-    answers: None = None
-    control_answers: None = None
+    accuracy_source: Source | None = None
+    control_source: Source | None = None
+    answers: NDArray[numpy.bool_] | None = None
+    control_answers: NDArray[numpy.bool_] | None = None
 
 
 def from_accuracies(
-    trained: tuple[float, ...],
+    trained: tuple[float, ...] | None,
     control: tuple[float, ...] | None,
     images: int | None,
     at: float | None = None,
@@ -196,3 +199,24 @@ def from_accuracies(
     """D3 from accuracies alone, seeds named and matched; `at` replaces the limit."""
     evidence = cast("Evidence", _Accuracies(trained, control, images, named_seeds=True))
     return examine(diagnostics[registered_name("D3", variant)], evidence, at)
+
+
+def from_answers(
+    trained: NDArray[numpy.bool_],
+    control: NDArray[numpy.bool_],
+    at: float | None = None,
+    *,
+    variant: str = "",
+) -> Finding:
+    """D3 from the right answers of both sides to the same images, (seeds, images), in the same order of seeds."""
+    evidence = _Accuracies(
+        tuple(trained.mean(1).tolist()),
+        tuple(control.mean(1).tolist()),
+        trained.shape[1],
+        named_seeds=True,
+        accuracy_source=Source.MEASURED,
+        control_source=Source.MEASURED,
+        answers=trained,
+        control_answers=control,
+    )
+    return examine(diagnostics[registered_name("D3", variant)], cast("Evidence", evidence), at)

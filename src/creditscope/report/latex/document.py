@@ -51,7 +51,7 @@ def findings(report: Report) -> str:
     caption = f"{escaped(report.subject.name)}: {escaped(str(report.verdict))}. {escaped(headline(report))}"
     stars = " *~advisory." if any(advisory(report, code) for code in report.findings) else ""
     heads = ("", "Diagnostic", "Value", "Fires", "Status", "Margin")
-    return _floating(caption + stars, _tabular("llrlll", heads, body))
+    return floating(caption + stars, tabular("llrlll", heads, body))
 
 
 def layers(report: Report) -> Iterator[str]:
@@ -63,7 +63,7 @@ def layers(report: Report) -> Iterator[str]:
         grey = f" In brackets: {WHY_GATED}." if any(c.gated for c in some) else ""
         heads = ("Layer", *(escaped(column.heading) for column in some))
         caption = f"{escaped(report.subject.name)}, layer by layer.{grey}"
-        yield _floating(caption, _tabular("r" * len(heads), heads, body))
+        yield floating(caption, tabular("r" * len(heads), heads, body))
 
 
 def _cell(column: Column, layer: int) -> str:
@@ -83,13 +83,14 @@ def reporting_form(view: AuditView) -> str:
         for line in filled.pitfalls
     ]
     columns_ = "p{0.28\\linewidth}p{0.66\\linewidth}"
-    parts = [_floating(f"Reporting form: {escaped(view.title)}.", _tabular(columns_, (), lines))]
+    parts = [floating(f"Reporting form: {escaped(view.title)}.", tabular(columns_, (), lines))]
     if ticks:
-        parts.append(_floating(f"Pitfalls: {escaped(view.title)}.", _tabular(columns_, (), ticks)))
+        parts.append(floating(f"Pitfalls: {escaped(view.title)}.", tabular(columns_, (), ticks)))
     return "\n\n".join(parts)
 
 
-def _tabular(kinds: str, heads: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+def tabular(kinds: str, heads: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    """A booktabs table; its cells are LaTeX already."""
     lines = [" & ".join(cells) + r" \\" for cells in body]
     top = [" & ".join(heads) + r" \\", r"\midrule"] if heads else []
     return "\n".join(
@@ -97,5 +98,7 @@ def _tabular(kinds: str, heads: Sequence[str], body: Iterable[Sequence[str]]) ->
     )
 
 
-def _floating(caption: str, inside: str) -> str:
-    return f"\\begin{{table}}[htbp]\n\\centering\\small\n\\caption{{{caption}}}\n{inside}\n\\end{{table}}"
+def floating(caption: str, inside: str, label: str = "") -> str:
+    """A table that LaTeX places, with its caption and, where one is given, its label."""
+    mark = f"\\label{{{label}}}" if label else ""
+    return f"\\begin{{table}}[htbp]\n\\centering\\small\n\\caption{{{caption}}}{mark}\n{inside}\n\\end{{table}}"

@@ -1,0 +1,1 @@
+"""Experiments: the user's own network, loop and seeds, with their controls, trained and audited."""
