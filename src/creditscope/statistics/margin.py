@@ -31,11 +31,18 @@ CHANCE = 0.05  # two arms that share their seeds are paired only if they correla
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """Mean accuracy of one arm minus that of the other, as a share; `interval` is None where nothing is known of it."""
+    """Mean accuracy of one arm minus that of the other, as a share; `interval` is None where nothing is known of it.
+
+    error, freedom  standard error of the margin and its degrees of freedom
+    least           standard error of the images alone, below which the interval never goes
+    """
 
     value: float
     interval: Interval | None
     how: str
+    error: float = math.nan
+    freedom: float = math.nan
+    least: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +154,20 @@ def _margin(value: float, parts: Sequence[_Part], floor: float, how: str) -> Mar
     scatter = sum(part.variance**2 / part.freedom for part in parts)
     freedom = total**2 / scatter if scatter > 0 else MANY
     half = max(_quantile(freedom) * math.sqrt(total), _quantile(MANY) * math.sqrt(floor))
-    return Margin(value, (value - half, value + half), how)
+    return Margin(value, (value - half, value + half), how, math.sqrt(total), min(freedom, MANY), math.sqrt(floor))
+
+
+def p_value(margin: Margin, null: float = 0.0) -> float:
+    """Two-sided p-value of margin = null: at most 5 % exactly where the 95 % interval excludes it; NaN if unknown."""
+    from scipy.special import stdtr
+
+    distance = abs(margin.value - null)
+    if math.isnan(margin.error) or math.isnan(distance):
+        return math.nan
+    tests = ((margin.error, margin.freedom), (margin.least, MANY))
+    return max(
+        2 * float(stdtr(freedom, -distance / error)) if error > 0 else float(distance == 0) for error, freedom in tests
+    )
 
 
 def _quantile(freedom: float) -> float:
