@@ -82,6 +82,14 @@ def test_findings_open_and_methods_toggle_from_the_keyboard(opened):
     assert study.locator("#figure-stream .mark-symbol path").count() == 6
 
 
+def test_a_link_to_a_finding_opens_the_part_that_holds_it(opened):
+    page = opened("audit.html").page
+    assert not page.locator("#D4").is_visible()
+    page.evaluate("location.hash = 'D4'")
+    page.locator("#D4 .opened").wait_for()
+    assert page.locator("#everything").get_attribute("open") is not None
+
+
 def test_dark_light_and_paper_have_their_own_colours(opened):
     ground = "getComputedStyle(document.body).backgroundColor"
     point = "getComputedStyle(document.querySelector('#figure-stream .mark-symbol path')).fill"

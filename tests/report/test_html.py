@@ -16,12 +16,15 @@ from tests.report.made_runs import audited, row, run
 
 from creditscope.errors import BadFile
 from creditscope.records.report import Report
+from creditscope.registry import natural_key
 from creditscope.report.formats import formats
 from creditscope.report.headline import headline
 from creditscope.report.html.audit import page
 from creditscope.report.html.page import as_json, code, library
 from creditscope.report.html.study import write_study
 from creditscope.report.html.tables import Cell, PageTable
+from creditscope.report.layers import arranged, columns, telling_columns
+from creditscope.report.reading import telling
 from creditscope.report.study_views import judged_views
 from creditscope.report.views import AuditView, from_runs, gather
 from creditscope.verdict import Missing, Reason
@@ -57,7 +60,7 @@ class Elements(HTMLParser):
 
 def test_the_verdict_and_its_reason_stand_at_the_top_in_words():
     text = Elements(audited().to("html")).text
-    top = text[: text.index("Findings One line")]
+    top = text[: text.index("Findings The diagnostics that fire")]
     assert "FAIL(D1+D2+D3)" in top
     assert headline(audited()) in top
     assert "The stream exploded, and Γ as usually computed is invalid: one block multiplied it by" in top
@@ -67,12 +70,30 @@ def test_the_verdict_and_its_reason_stand_at_the_top_in_words():
 def test_every_finding_opens_to_what_it_means_does_not_mean_and_asks_for():
     made = audited()
     found = Elements(made.to("html"))
-    opened = [attributes["id"] for tag, attributes in found.found if tag == "details" and "id" in attributes]
-    assert opened == list(made.findings)
+    opened = [a["id"] for tag, a in found.found if tag == "details" and "finding" in (a["class"] or "").split()]
+    assert sorted(opened, key=natural_key) == list(made.findings)
     for finding in made.findings.values():
         assert finding.means in found.text
         assert finding.does_not_mean in found.text
         assert finding.remedy in found.text
+
+
+@pytest.mark.parametrize("healthy", [True, False])
+def test_the_page_shows_what_the_terminal_page_shows_and_keeps_the_rest_in_one_closed_part(healthy):
+    made = audited(healthy=healthy)
+    text = made.to("html")
+    top, rest = text.split('<details class="everything" id="everything">')
+    told = [finding.code for finding in telling(made)]
+    assert re.findall(r'<details class="finding[^"]*" id="([^"]+)"', top) == told
+    assert set(re.findall(r'<details class="finding[^"]*" id="([^"]+)"', rest)) == set(made.findings) - set(told)
+    (layers,) = re.findall(r'<section[^>]* id="layers">.*?</section>', top, re.DOTALL)
+    assert re.findall(r"<th scope=\"col\"[^>]*>([^<]*)</th>", layers)[1:] == [
+        f"({column.heading})" if column.gated else column.heading for column in arranged(made, telling_columns(made))
+    ]
+    (every,) = re.findall(r'<section[^>]* id="all-layers">.*?</section>', rest, re.DOTALL)
+    assert len(re.findall(r"<th scope=\"col\"", every)) == 1 + len(columns(made))
+    assert top.index(headline(made).split(":")[0]) < top.index('id="findings"') < top.index('id="layers"')
+    assert top.index('id="layers"') < top.index('id="charts"')
 
 
 def test_an_inconclusive_audit_says_what_is_missing():

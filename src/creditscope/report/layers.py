@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from creditscope.records.report import Report
@@ -57,6 +57,12 @@ def telling_columns(report: Report) -> list[Column]:
     fires = [code for code, finding in report.findings.items() if finding.status is Status.FIRES]
     keys = dict.fromkeys((STREAM, "D2", "gamma", *carrying(report), *fires))
     return [every[key] for key in keys if key in every]
+
+
+def arranged(report: Report, chosen: Iterable[Column]) -> list[Column]:
+    """Some columns in the order of the whole table."""
+    keys = {column.key for column in chosen}
+    return [column for column in columns(report) if column.key in keys]
 
 
 def columns(report: Report) -> list[Column]:

@@ -8,7 +8,7 @@ from creditscope.provenance import Guard
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.report.headline import headline, sentences
-from creditscope.report.layers import WHY_GATED, Column, columns, measure_title, scale_bars, telling_columns
+from creditscope.report.layers import WHY_GATED, Column, arranged, columns, measure_title, scale_bars, telling_columns
 from creditscope.report.layout import (
     NARROWEST,
     OUTCOME_STYLES,
@@ -126,8 +126,7 @@ def _layers(report: Report, width: int, paint: Paint, *, full: bool) -> str:
 def _fitting(report: Report, width: int) -> list[list[Column]]:
     """One panel of the most important columns that fit, in the order of the whole table."""
     chosen = next(_panels(telling_columns(report), width), [])
-    keys = {column.key for column in chosen}
-    return [[column for column in columns(report) if column.key in keys]] if chosen else []
+    return [arranged(report, chosen)] if chosen else []
 
 
 def _panels(table: Sequence[Column], width: int) -> Iterator[list[Column]]:

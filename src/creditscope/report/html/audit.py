@@ -10,10 +10,10 @@ from creditscope.report.claim_card import claim_card
 from creditscope.report.form.reporting_form import form
 from creditscope.report.headline import headline
 from creditscope.report.html.page import Place, download, render
-from creditscope.report.html.tables import OUTCOMES, facts, finding_views, layer_table, measure_table
+from creditscope.report.html.tables import OUTCOMES, facts, finding_views, layer_tables, measure_table
 from creditscope.report.latex.document import document as latex_document
 from creditscope.report.markdown import document as markdown_document
-from creditscope.report.reading import left_open, not_meant, remedies
+from creditscope.report.reading import left_open, not_meant, remedies, telling, the_rest
 from creditscope.report.views import AuditView
 
 ALONE = Place()
@@ -44,15 +44,22 @@ def page(view: AuditView, place: Place = ALONE) -> str:
 def _audited(report: Report) -> dict[str, object]:
     """What only an audit has."""
     icon, tone = OUTCOMES[report.verdict.outcome]
+    told = telling(report)
+    codes = {finding.code for finding in told}
+    others = [finding for code, finding in report.findings.items() if code not in codes]
+    layers, all_layers = layer_tables(report)
     return {
         "icon": icon,
         "tone": tone,
         "claim": claim_card(report),
-        "findings": finding_views(report),
+        "findings": finding_views(report, told),
+        "others": finding_views(report, others),
+        "the_rest": the_rest(report),
         "remedies": remedies(report),
         "unsaid": not_meant(report),
         "left_open": left_open(report),
         "headline": headline(report),
-        "layers": layer_table(report),
+        "layers": layers,
+        "all_layers": all_layers,
         "measures": measure_table(report),
     }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
-from creditscope.report.layers import WHY_GATED, columns, measure_title
+from creditscope.report.layers import WHY_GATED, Column, arranged, columns, measure_title, telling_columns
 from creditscope.report.numbers import ABSENT, accuracy, distance, firing_side, interval, number, value
 from creditscope.report.reading import advisory
 from creditscope.report.views import AuditView
@@ -61,8 +61,8 @@ class FindingView:
     advisory: bool
 
 
-def finding_views(report: Report) -> list[FindingView]:
-    """Every finding in order of its code."""
+def finding_views(report: Report, findings: Iterable[Finding]) -> list[FindingView]:
+    """Findings with the texts of their lines."""
     return [
         FindingView(
             finding,
@@ -74,7 +74,7 @@ def finding_views(report: Report) -> list[FindingView]:
             interval(finding),
             advisory(report, finding.code),
         )
-        for finding in report.findings.values()
+        for finding in findings
     ]
 
 
@@ -91,11 +91,16 @@ def verdict_cell(view: AuditView) -> Cell:
     return Cell(view.verdict, tone=tone, mark=mark)
 
 
-def layer_table(report: Report) -> PageTable | None:
-    """Every number per layer."""
-    layered = columns(report)
-    if not layered:
-        return None
+def layer_tables(report: Report) -> tuple[PageTable | None, PageTable | None]:
+    """The numbers per layer that matter, as the terminal page chooses them, and all of them where there are more."""
+    every = columns(report)
+    chosen = arranged(report, telling_columns(report)) or every
+    short = _layer_table(report, chosen, "layers", "Layer by layer") if chosen else None
+    more = len(chosen) < len(every)
+    return short, _layer_table(report, every, "all-layers", "Every number per layer") if more else None
+
+
+def _layer_table(report: Report, layered: Sequence[Column], name: str, title: str) -> PageTable:
     heads = ("layer", *(f"({column.heading})" if column.gated else column.heading for column in layered))
     rows = []
     for layer in range(report.subject.depth + 1):
@@ -110,7 +115,7 @@ def layer_table(report: Report) -> PageTable | None:
         notes.append("▲ beyond the limit of a diagnostic that fires.")
     if any(column.gated for column in layered):
         notes.append(f"In brackets: {WHY_GATED}.")
-    return PageTable("layers", "Layer by layer", " ".join(notes), heads, tuple(rows))
+    return PageTable(name, title, " ".join(notes), heads, tuple(rows))
 
 
 def measure_table(report: Report) -> PageTable:
