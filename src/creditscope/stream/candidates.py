@@ -16,6 +16,8 @@ from creditscope.stream.forward_calls import Call, Edge, ForwardCalls, in_line, 
 from creditscope.stream.hooks import BlockCalls, residual
 from creditscope.stream.states import logits_of
 
+COVERS = 0.2  # a stream is a detail of another one if it has less than this share of its weights
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
@@ -44,6 +46,10 @@ class Run:
             any(outer.began < call.began and call.ended < outer.ended for outer in other.calls) for call in self.calls
         )
 
+    def detail_of(self, other: Run) -> bool:
+        """Whether it happens inside the other run and has few of its weights."""
+        return self.inside(other) and self.parameters() < COVERS * other.parameters()
+
     def part_of(self, other: Run) -> bool:
         """Whether the other run has all its calls and more."""
         return len(self) < len(other) and {id(call) for call in self.calls} <= {id(call) for call in other.calls}
@@ -54,7 +60,9 @@ def candidates(recorded: ForwardCalls, graph: Bottlenecks) -> list[Run]:
     every = {tuple(map(id, run)): run for run in _runs(recorded, graph)}.values()
     keeping = _streams(recorded, graph, [run for run in every if any(call.keeps for call in run)])
     if keeping:
-        return keeping
+        narrow = [run for run in every if all(map(graph.narrow, Run(tuple(run)).states()))]
+        wide = _streams(recorded, graph, narrow)
+        return [run for run in keeping if not any(map(run.detail_of, wide))] or wide
     layers = _layers(recorded)
     return [layers] if layers is not None else _streams(recorded, graph, list(every))
 
@@ -84,6 +92,8 @@ def _streams(recorded: ForwardCalls, graph: Bottlenecks, runs: Sequence[list[Cal
             continue
         adds = [_adds(one, other) for one, other in pairwise(calls)]
         found = Run(run.calls, adds=bool(adds) and all(adds))
+        if any(call.left is tensor for call in calls for tensor in call.arguments):
+            continue  # a block that hands its state on: the state is another tensor
         if all(map(graph.used, found.states())) and _is_stream(recorded, graph, found, adds):
             streams.append(found)
     return streams

@@ -12,14 +12,13 @@ from torch.autograd.graph import GradientEdge
 
 from creditscope.errors import CreditscopeError, ModelMismatch
 from creditscope.stream.bottlenecks import Bottlenecks
-from creditscope.stream.candidates import Run, block_calls, candidates
+from creditscope.stream.candidates import COVERS, Run, block_calls, candidates
 from creditscope.stream.forward_calls import record_calls
 from creditscope.stream.hooks import BlockCalls
 from creditscope.stream.states import block_lists, logits_of
 
 ALIKE = 0.5  # of the influence of another stream: equal towers with other random weights differ by up to a factor of 2
 AS_STRONG = 0.8  # of the influence of another stream: a longer one is then preferred
-COVERS = 0.2  # on one path, a stream is a detail if it has less than this share of the weights of another
 
 
 @dataclass(frozen=True, slots=True, eq=False)
