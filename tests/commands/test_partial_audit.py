@@ -101,7 +101,7 @@ def test_a_field_that_is_not_there_lists_those_that_are(refused, fields, words):
     ("content", "words"),
     [
         ('{"final_test_acc": 0.36, "log": [', "is not JSON"),
-        ('{"h_L_norm": 1}\n{"h_L_norm": 2}', "Put the rows of the log into one list."),
+        ('{"h_L_norm": 1}\n{"h_L_norm": 2}', "the field accuracy was not found"),
         ([1, 2], "is not an object with an accuracy and a log"),
         ({"final_test_acc": 0.36}, "the field log was not found"),
         (PUBLISHED | {"log": []}, "the log is empty"),

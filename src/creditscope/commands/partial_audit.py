@@ -13,7 +13,8 @@ Logs = Annotated[
     list[Path],
     typer.Argument(
         metavar="LOGS",
-        help="JSON logs of one method, one file per seed; the last row of each describes the trained network.",
+        help="Logs of one method, one file per seed: JSON, JSON lines, CSV, or a CSV export of W&B or TensorBoard "
+        "(one file per scalar). The last row of each describes the trained network.",
     ),
 ]
 Field = Annotated[

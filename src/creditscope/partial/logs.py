@@ -23,6 +23,7 @@ from creditscope.partial.fields import (
     share,
     shown,
 )
+from creditscope.partial.tables import as_log, is_scalar_export, joined_scalars, parsed_table, scalar_name
 from creditscope.records.labels import counted
 from creditscope.records.run import RunRecord
 
@@ -52,7 +53,10 @@ class Log:
 
 
 def read_logs(files: Sequence[Path | str]) -> dict[str, Any]:
-    """The contents of JSON files by file name, or by path where two files have the same name."""
+    """The contents of files by file name, or by path where two files have the same name.
+
+    JSON, JSON lines and CSV; scalars that TensorBoard exported, one per file, are joined for each run.
+    """
     names = [Path(file).name for file in files]
     contents: dict[str, Any] = {}
     seen: dict[str, Path | str] = {}
@@ -65,19 +69,39 @@ def read_logs(files: Sequence[Path | str]) -> dict[str, Any]:
             )
         seen[text] = file
         contents[name if names.count(name) == 1 else str(file)] = _parsed(text, file)
-    return contents
+    return _with_scalars_joined(contents)
+
+
+def _with_scalars_joined(contents: dict[str, Any]) -> dict[str, Any]:
+    """The contents, with the scalars of one TensorBoard run as one table under the name of the run."""
+    joined: dict[str, Any] = {}
+    scalars: dict[str, dict[str, Any]] = {}
+    for name, content in contents.items():
+        if isinstance(content, list) and is_scalar_export(content):
+            run, tag = scalar_name(name)
+            scalars.setdefault(run, {})[tag] = content
+            joined[run] = []
+        else:
+            joined[name] = content
+    return joined | {run: joined_scalars(tables) for run, tables in scalars.items()}
 
 
 def _parsed(text: str, file: Path | str) -> Any:
+    rows = parsed_table(text, str(file))
+    if rows is not None:
+        return rows
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        rows = "Put the rows of the log into one list. " if "Extra data" in str(error) and text[:1] == "{" else ""
-        raise BadFile(f"{file} is not JSON: {error}.\nNothing was judged. {rows}The form is {FORM}.") from error
+        raise BadFile(
+            f"{file} is not JSON: {error}.\nNothing was judged. The form is {FORM}, a list of rows, or CSV."
+        ) from error
 
 
 def parse_log(name: str, content: Any, fields: Mapping[str, str], blocks: int | None = None) -> Log:
-    """Find every role in a log; `fields` are the user's own paths by role."""
+    """Find every role in a log, or in a list of rows; `fields` are the user's own paths by role."""
+    if isinstance(content, list):
+        content = as_log(content, name, fields)
     if not isinstance(content, Mapping):
         raise BadFile(f"{name} is not an object with an accuracy and a log.\nNothing was judged. The form is {FORM}.")
     rows = _rows(name, content, fields)
