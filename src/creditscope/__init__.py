@@ -11,6 +11,7 @@ _PUBLIC = {
     "audit": "auditing.audit",
     "experiment": "experiments.experiment",
     "depth_utility": "experiments.depth_utility",
+    "compare": "study.comparison",
     "fit": "training.fit",
     "load": "runs.run",
     "rule": "methods.binding",
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from creditscope.records.report import Report as Report
     from creditscope.runs.run import load as load
     from creditscope.stream.reference_model import plain_twin as plain_twin
+    from creditscope.study.comparison import compare as compare
     from creditscope.training.fit import fit as fit
 
 

@@ -42,7 +42,7 @@ Only = Annotated[
 ]
 
 
-def _planned(
+def planned(
     file: Path,
     budget: str | None,
     plugins: list[str] | None,
@@ -51,6 +51,7 @@ def _planned(
     *,
     create: bool = False,
 ) -> tuple[Study, Plan]:
+    """The study in a file and its runs, those of a selection if one is given."""
     from creditscope.study.declaration import Study
     from creditscope.study.plan import plan
     from creditscope.study.selection import only, parse_selection
@@ -92,7 +93,7 @@ def run(
     from creditscope.study.store import open_store
 
     store = open_store(folder, results)
-    _, runs = _planned(file, budget, plugin, store, only, create=not dry_run)
+    _, runs = planned(file, budget, plugin, store, only, create=not dry_run)
     if dry_run:
         from creditscope.study.display.status import dry_run_page
 
@@ -137,8 +138,8 @@ def status(
     from creditscope.study.store import open_store
 
     store = open_store(folder, results)
-    study, planned = _planned(file, budget, plugin, store, only)
-    say(status_page(_title(study, budget), planned, study_status(planned, store), store, each=runs))
+    study, every = planned(file, budget, plugin, store, only)
+    say(status_page(_title(study, budget), every, study_status(every, store), store, each=runs))
     return 0
 
 
@@ -192,7 +193,7 @@ def export(
     if csv is None and records is None:
         raise InvalidInput("Neither --csv nor --records was given.\nNothing would be written. Give one of them.")
     store = open_store(folder, results)
-    _, runs = _planned(file, budget, plugin, store, only)
+    _, runs = planned(file, budget, plugin, store, only)
     if csv == "-":
         say(tidy(runs, store).rstrip("\n"))
     elif csv is not None:
@@ -233,16 +234,35 @@ def report(
     only: Only = None,
     protocol: Annotated[str, typer.Option(help="strict, three or four.")] = DEFAULT,
     html: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write HTML pages too, one for each run.")] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="Print a booktabs table instead of the page.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    each: Annotated[bool, typer.Option("--runs", help="With these: one row per run instead of per method.")] = False,
     plugin: Plugins = None,
 ) -> int:
     """Print the audit table over seeds, with a verdict for each seed and for each method."""
+    chosen = [name for name, on in (("latex", latex), ("csv", csv), ("markdown", markdown), ("json", json)) if on]
+    if len(chosen) > 1:
+        raise InvalidInput(
+            f"--{' and --'.join(chosen)} were given together.\n"
+            "They would be mixed on standard output. Give one of them."
+        )
+    if each and not chosen:
+        raise InvalidInput("--runs was given without --latex, --csv, --markdown or --json.\nGive one of them too.")
     from creditscope.study.display.table import table_page
     from creditscope.study.store import open_store
     from creditscope.study.tables import audit_table
 
     store = open_store(folder, results)
-    study, runs = _planned(file, budget, plugin, store, only)
+    study, runs = planned(file, budget, plugin, store, only)
     rows = audit_table(runs, store, protocol=protocol)
+    if chosen:
+        from creditscope.study.table_export import StudyTable
+
+        table = StudyTable(_title(study, budget), rows, by_run=each)
+        say(str(getattr(table, f"to_{chosen[0]}")()).rstrip("\n"))
+        return 0
     say(table_page(_title(study, budget), rows, width() if sys.stdout.isatty() else WIDE))
     if html is not None:
         from creditscope.study.display.pages import study_pages

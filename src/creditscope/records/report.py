@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from creditscope.files import write_text
 from creditscope.provenance import Guard, Source
+from creditscope.records.frame import data_frame
 from creditscope.records.record import Document, Record
 from creditscope.verdict import Finding, Measurement, Verdict
 
@@ -92,6 +93,13 @@ class Report(Document):
     def to_latex(self, path: Path | str | None = None) -> str:
         """Booktabs tables and the reporting form; written to `path` too if one is given."""
         return self.to("latex", path)
+
+    def to_frame(self) -> Any:
+        """A data frame of pandas or polars with one row per finding and measure, as in the CSV format."""
+        from creditscope.report.formats.csv import rows
+        from creditscope.report.views import from_report
+
+        return data_frame(rows(from_report(self)))
 
     def to_markdown(self, path: Path | str | None = None) -> str:
         """The same for a README or a rebuttal; written to `path` too if one is given.

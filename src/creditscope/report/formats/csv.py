@@ -23,7 +23,7 @@ def several(views: Sequence[AuditView]) -> str:
     text = io.StringIO()
     writer = standard_csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(row for view in views for row in _rows(view))
+    writer.writerows(row for view in views for row in rows(view))
     return text.getvalue()
 
 
@@ -31,6 +31,11 @@ def several(views: Sequence[AuditView]) -> str:
 def csv(view: AuditView) -> str:
     """The rows of one audit."""
     return several([view])
+
+
+def rows(view: AuditView) -> list[dict[str, Any]]:
+    """One row per finding and measure of an audit; none for a run that was not audited."""
+    return list(_rows(view))
 
 
 def _rows(view: AuditView) -> Iterator[dict[str, Any]]:
