@@ -139,7 +139,9 @@ def audit(
             del trace  # free it before the next one is made
         evidence = probing.completed(ledger.evidence(), loss_fn or cross_entropy, initial)
     model = stream.subject
-    if trained.values is None and ledger.accuracy is not None:
+    if trained.values is None and probing.accuracy is not None:
+        trained, images = trained.measured(probing.accuracy), probing.answered
+    elif trained.values is None and ledger.accuracy is not None:
         trained, images = trained.measured(ledger.accuracy), ledger.predictions
     if controls:
         frozen = frozen.measured(*controls.accuracies())

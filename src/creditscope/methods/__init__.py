@@ -23,6 +23,7 @@ def method(
     formula: str,
     feedback: str = "",
     paper: str = "",
+    reference: str = "",
     networks: tuple[str, ...] | None = None,
     revision: int = 1,
 ) -> Callable[[R], R]:
@@ -32,13 +33,16 @@ def method(
     formula   its credit a_l
     feedback  the law of its fixed random feedback; empty if it draws none
     paper     where it comes from
+    reference what it descends where that is not the loss, as "the layer's own loss"; empty: BP
     networks  names of the registered networks that it supports; None for all of them
     revision  raise it when a fix changes the rule's numbers
     """
 
     def enter(cls: R) -> R:
         cls.name, cls.summary, cls.revision, cls.networks = name, summary, revision, networks
-        cls.facts = MethodFacts(name=name, summary=summary, formula=formula, feedback=feedback, paper=paper)
+        cls.facts = MethodFacts(
+            name=name, summary=summary, formula=formula, feedback=feedback, paper=paper, reference=reference
+        )
         methods.add(name, cls)
         return cls
 

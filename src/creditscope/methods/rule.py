@@ -109,6 +109,7 @@ class CreditRule(ABC):
     facts: ClassVar[MethodFacts | None] = None  # set by @method
     networks: ClassVar[tuple[str, ...] | None] = None  # registered networks that it supports; None for all
     uses_weights_above: ClassVar[bool] = False  # carries credit through the weights above: measured, not judged, by D9
+    at_states: ClassVar[bool] = True  # False: no credit at the states; its updates alone can be compared
     exact_readout: ClassVar[bool] = True  # the read-out learns by its gradient at the h_L of the forward pass
 
     @abstractmethod
@@ -149,6 +150,10 @@ class CreditRule(ABC):
         """a_0..a_L of one batch under each of several feedbacks; overridden where they can share a forward pass."""
         return (self.credit(network, feedback, batch).signals for feedback in feedbacks)
 
+    def answers(self, network: StagedNetwork, feedback: Feedback, inputs: Tensor) -> Tensor | None:
+        """Logits of a rule with its own inference phase, from inputs alone; None if the network itself predicts."""
+        return None
+
     def residual(
         self, network: StagedNetwork, feedback: Feedback, batch: Batch, generator: torch.Generator
     ) -> Tensor | None:
@@ -178,6 +183,17 @@ class BoundRule(CreditSource):
     def local(self) -> bool:  # type: ignore[override]
         """Declared by the rule."""
         return not self.rule.innermost.uses_weights_above
+
+    @property
+    def at_states(self) -> bool:  # type: ignore[override]
+        """Declared by the rule."""
+        return self.rule.innermost.at_states
+
+    @property
+    def reference(self) -> str:  # type: ignore[override]
+        """Declared by the rule."""
+        facts = self.rule.innermost.facts
+        return "" if facts is None else facts.reference
 
     @property
     def exact_layers(self) -> frozenset[int]:  # type: ignore[override]
@@ -212,6 +228,10 @@ class BoundRule(CreditSource):
                 )
             feedbacks.append(source.feedback)
         return self.rule.innermost.signals_under(self.network, feedbacks, batch)
+
+    def answers(self, batch: Batch) -> Tensor | None:
+        """The rule's own predictions, which never see the labels."""
+        return self.rule.innermost.answers(self.network, self.feedback, batch.inputs)
 
     def residual(self, batch: Batch, generator: torch.Generator) -> Tensor | None:
         """The bridge residual of a rule that learns its credit."""

@@ -66,6 +66,8 @@ class Probing:
         signals = self._source is not None and lost is None and self._source.at_states
         self._credit = CreditLedger(stream, self._source) if signals and self._source is not None else None
         self._images: list[Batch] = []
+        self._right: list[int] = []
+        self.answered = 0  # images that the method itself classified
         self._readouts: ReadoutLedger | Missing = NO_TRAINING_IMAGES
 
     def fit_readouts(self, training: Sequence[Batch], initial: Any) -> None:
@@ -94,6 +96,10 @@ class Probing:
         """Take one batch and its trace."""
         if isinstance(self._readouts, ReadoutLedger):
             self._readouts.add(batch, trace)
+        own = None if self._source is None or self._lost is not None else self._source.answers(batch)
+        if own is not None:
+            self._right.append(int((own.argmax(-1) == batch.labels).sum()))
+            self.answered += len(batch.labels)
         if self._credit is not None:
             self._credit.add(batch, trace)
         elif self._keeps_images:
@@ -106,6 +112,11 @@ class Probing:
         """Whether a probe needs images although there is no credit at the states."""
         stateless = self._source is not None and self._lost is None
         return stateless or self._predict is not None or self._updates is not None
+
+    @property
+    def accuracy(self) -> float | None:
+        """Of the method's own inference phase; None if the network itself predicts."""
+        return sum(self._right) / self.answered if self.answered else None
 
     def completed(self, evidence: Evidence, loss_fn: LossFunction, initial: Any) -> Evidence:
         """The evidence with the results of the probes added."""

@@ -45,6 +45,7 @@ class MethodFacts(Record):
     formula   its credit a_l
     feedback  the law of its fixed random feedback; empty if it draws none
     paper     where it comes from
+    reference what it descends where that is not the loss; empty: BP
     """
 
     name: str
@@ -52,6 +53,7 @@ class MethodFacts(Record):
     formula: str
     feedback: str = ""
     paper: str = ""
+    reference: str = ""
 
 
 class NetworkFacts(Record):

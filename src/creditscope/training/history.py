@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from itertools import islice
 
 import torch
+from torch import Tensor
 
+from creditscope.batch import Batch
 from creditscope.datasets.tensors import Dataset
 from creditscope.diagnostics.reference import reference_validity
 from creditscope.diagnostics.scale import scale_stability
 from creditscope.evidence.alignment import AlignmentLedger, paired_vectors
 from creditscope.evidence.ledger import Ledger
 from creditscope.methods.rule import BoundRule
-from creditscope.networks.staged import StagedNetwork
 from creditscope.records.run import HistoryRow
 from creditscope.stream.find import find_stream
 from creditscope.stream.trace import capture
@@ -44,18 +45,19 @@ def measured(credit: BoundRule, data: Dataset, done: Done) -> HistoryRow:
     for batch in islice(data.test_batches(128), probe_batches(len(data.train.labels))):
         trace = capture(stream, batch)
         ledger.add(trace)
-        aligned.add(*paired_vectors(stream, credit.signals(batch), trace))
-    evidence, alignment = ledger.evidence(), aligned.alignment()
+        if credit.at_states:
+            aligned.add(*paired_vectors(stream, credit.signals(batch), trace))
+    evidence, alignment = ledger.evidence(), aligned.alignment() if credit.at_states else None
     return HistoryRow(
         epoch=done.epoch,
         loss=done.loss,
-        accuracy=accuracy(network, data),
+        accuracy=accuracy(credit, data),
         hidden_norms=tuple(evidence.hidden_medians.tolist()),
         gradient_norms=tuple(evidence.gradient_medians.tolist()),
         d1=_value(scale_stability(evidence)),
         d2=_value(reference_validity(evidence)),
-        gamma=alignment.exact,
-        gamma_clamped=alignment.clamped,
+        gamma=() if alignment is None else alignment.exact,
+        gamma_clamped=() if alignment is None else alignment.clamped,
         auxiliary=done.auxiliary,
     )
 
@@ -66,11 +68,16 @@ def probe_batches(trained: int) -> int:
 
 
 @torch.no_grad()
-def accuracy(network: StagedNetwork, data: Dataset) -> float:
-    """Share of the test set that is classified correctly."""
+def accuracy(credit: BoundRule, data: Dataset) -> float:
+    """Share of the test set that is classified correctly, by the rule's own inference phase where it has one."""
     batches = data.test_batches(EVALUATION_BATCH)
-    right = [(network(batch.inputs).argmax(1) == batch.labels).sum() for batch in batches]
+    right = [(_logits(credit, batch).argmax(1) == batch.labels).sum() for batch in batches]
     return int(torch.stack(right).sum()) / len(data.test.labels)
+
+
+def _logits(credit: BoundRule, batch: Batch) -> Tensor:
+    own = credit.answers(batch)
+    return credit.network(batch.inputs) if own is None else own
 
 
 def _value(measurement: Measurement | Missing) -> float:

@@ -1,0 +1,96 @@
+"""PEPITA: the error is projected onto the input, and the change of the activity is the teaching signal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from creditscope.batch import Batch
+from creditscope.credit import Credit
+from creditscope.errors import InvalidInput
+from creditscope.methods import method
+from creditscope.methods.forward_forward import as_mlp
+from creditscope.methods.local import forward_in_pieces
+from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Scope
+from creditscope.networks.staged import StagedNetwork
+
+PROJECTION = "F"
+
+
+@method(
+    "pepita",
+    summary="PEPITA: a second forward pass on the input less the projected error; activities are compared.",
+    formula="ΔW_0 = (h_0 - h_0ᵉ)(x - F e)ᵀ,  ΔW_l = (h_l - h_lᵉ)(h_{l-1}ᵉ)ᵀ,  ΔW_out = e (h_Lᵉ)ᵀ,  "
+    "hᵉ the states of x - F e",
+    feedback="F (inputs x classes) ~ strength·U(-√(6/inputs), √(6/inputs))",
+    paper="Dellaferrera and Kreiman (2022); its limit: Srinivasan et al. (2023)",
+    reference="adaptive feedback, B = W_0 F",
+    networks=("mlp",),
+)
+@dataclass(frozen=True)
+class Pepita(CreditRule):
+    """Two forward passes: on x, and on x - F e; the updates are products of activities, mean over the batch.
+
+    As ‖F‖ → 0 the updates of the hidden layers, divided by ‖F‖, tend to those of feedback that the weights below
+    adapt: J_l F e in place of the backpropagated error, J_l = ∂h_l/∂x.
+    """
+
+    strength: float = 0.05
+
+    at_states = False
+    exact_readout = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.strength < float("inf"):
+            raise InvalidInput(
+                f"strength must be a positive number, got {self.strength!r}.\n"
+                "The second pass would be the first one, and no hidden layer would learn. The default is 0.05."
+            )
+
+    def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
+        """F; refuses layers for which the rule defines no update."""
+        plain = as_mlp(network, self.name)
+        if plain.residual or any(isinstance(m, torch.nn.LayerNorm | torch.nn.BatchNorm1d) for m in plain.modules()):
+            raise InvalidInput(
+                "pepita was given an 'mlp' with a normalisation or residual addition.\n"
+                "It defines no update for their parameters. Use normalisation = none and residual = False."
+            )
+        features, classes = plain.embed.w.in_features, plain.head.out_features
+        bound = self.strength * (6 / features) ** 0.5
+        return Feedback({PROJECTION: (2 * torch.rand(features, classes, generator=generator) - 1) * bound})
+
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        """Both passes and the products of their activities."""
+        seen = forward_in_pieces(network, batch, scope)
+        with torch.no_grad():
+            moved = batch.inputs.flatten(1) - seen.error @ feedback.tensors[PROJECTION].to(seen.error).T
+            second = network.states(moved)
+            sides = zip(seen.hiddens, second, [moved, *second[:-1]], strict=True)
+            layers = [(before - after, below) for before, after, below in sides]
+            names = ["embed.w", *(f"blocks.{index}.w" for index in range(network.depth)), "head"]
+            pairs = zip(names, [*layers, (seen.error, second[-1])], strict=True)
+            gradients = {key: g for name, (change, below) in pairs for key, g in _products(name, change, below).items()}
+        learning = scope.parameters(network)
+        gradients = {name: gradient for name, gradient in gradients.items() if name in learning}
+        for name, slope in _penalty(network, seen.branches, scope, seen.count).items():
+            gradients[name] = gradients[name] + slope
+        return Credit((), gradients, seen.loss)
+
+
+def _products(name: str, change: Tensor, below: Tensor) -> dict[str, Tensor]:
+    """The updates of a layer's weight and bias, mean over the batch."""
+    return {f"{name}.weight": change.T @ below / len(change), f"{name}.bias": change.mean(0)}
+
+
+def _penalty(network: StagedNetwork, branches: Sequence[Tensor], scope: Scope, count: int) -> dict[str, Tensor]:
+    """Gradients of λ‖f_l‖², mean over the batch, for the blocks that learn."""
+    pieces = [branch for branch in branches if branch.requires_grad]
+    if not scope.penalty or not pieces:
+        return {}
+    inner = {name: p for name, p in scope.parameters(network).items() if name.startswith("blocks.")}
+    with torch.enable_grad():
+        total = scope.penalty / count * torch.stack([branch.square().sum() for branch in pieces]).sum()
+        return dict(zip(inner, torch.autograd.grad(total, list(inner.values())), strict=True))
