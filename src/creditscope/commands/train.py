@@ -20,6 +20,10 @@ MethodOptions = Annotated[
     typer.Option("--method-option", metavar="NAME=VALUE", help="As in index=input. Repeatable.", show_default=False),
 ]
 Network = Annotated[str, typer.Option(metavar="NAME", help="See `creditscope list networks`.")]
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="MODULE:FUNCTION", help="Your own model, instead of --network.", show_default=False),
+]
 NetworkOptions = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="NAME=VALUE", help="As in d=512. Repeatable.", show_default=False),
@@ -54,6 +58,7 @@ def train(
     out: Out,
     method: Method = "bp",
     network: Network = "resmlp",
+    model: Model = None,
     data: Data = "mnist1d",
     epochs: Whole = 100,
     seed: Whole = 42,
@@ -84,7 +89,7 @@ def train(
 
     try:
         spec = RunSpec(
-            network=network,
+            network=_network(network, model),
             network_options=parsing.pairs(option, "--option", "d=512"),
             data=data,
             data_options=parsing.pairs(data_option, "--data-option", "seed=1"),
@@ -120,6 +125,22 @@ def train(
         _run(control_spec, out / CONTROLS / name, data_dir, place)
     say(f"Audit it: creditscope audit {out}")
     return 0 if sound else DIVERGED
+
+
+def _network(network: str, model: str | None) -> str:
+    """The name of the network: a registered one, or the function that makes the model."""
+    if model is None:
+        return network
+    if network != "resmlp":
+        raise InvalidInput(
+            f"Both --network {network} and --model {model} were given.\nOne network is trained. Give one of the two."
+        )
+    if ":" not in model:
+        raise InvalidInput(
+            f"--model {model!r} does not name a function.\n"
+            "There is no network to train. Write it as package.module:function; it is called with the options alone."
+        )
+    return model
 
 
 def _named(controls: str, control: str) -> list[str]:

@@ -100,6 +100,11 @@ class AdaptedNetwork(StagedNetwork):
         self._in_blocks: dict[str, int] = {}
 
     @property
+    def own(self) -> nn.Module:
+        """The user's model."""
+        return self.model
+
+    @property
     def title(self) -> str:
         """The model's class."""
         return type(self.model).__name__
@@ -120,6 +125,9 @@ class AdaptedNetwork(StagedNetwork):
             run = self.stream.in_one_graph(inputs)
             self._residual = tuple(map(adds, run.hiddens[1:], run.hiddens))
             parts = self._members(run)
+        read = {id(p) for name, p in self.named_parameters() if name in parts.readout}
+        norms = [module for module in self.model.modules() if isinstance(module, nn.LayerNorm)]
+        self.terminal_layernorm = any(id(p) in read for module in norms for p in module.parameters(recurse=False))
         owners = {id(p): index for index, block in enumerate(self.stream.blocks) for p in block.parameters()}
         for name, parameter in self.named_parameters():
             block = parts.block_of(name)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
-from creditscope.methods.adapted import AdaptedNetwork, adapted
+from creditscope.methods.adapted import adapted
 from creditscope.methods.loss import LossFunction
 from creditscope.methods.membership import Tied
 from creditscope.methods.rule import BoundRule, CreditRule, Moment, run_generator
@@ -138,7 +138,7 @@ def rule(
     network = chosen.prepare(network, batch)
     chosen.scope(network)  # refuses a rung that the ladder does not have
     generator = run_generator(seed)
-    with undisturbed(_own(network)):
+    with undisturbed(network.own):
         if loss_fn is None:
             with torch.no_grad():
                 check_labels(batch.labels, network.walk(batch.inputs).logits)
@@ -150,11 +150,6 @@ def rule(
 def _rule(name: str, options: Mapping[str, Any]) -> CreditRule:
     entry = methods[name]
     return entry(**filled("method", name, options_of("method", entry), options))
-
-
-def _own(network: StagedNetwork) -> nn.Module:
-    """The user's module itself."""
-    return network.model if isinstance(network, AdaptedNetwork) else network
 
 
 def judged_by(network: StagedNetwork, loss_fn: LossFunction) -> StagedNetwork:

@@ -84,4 +84,7 @@ def _width(state: Tensor) -> int:
 
 
 def _shaped(credit: Tensor, state: Tensor) -> Tensor:
+    """The credit in the shape of its state; logits at every token give credit at every token."""
+    if credit.shape == state.shape:
+        return credit
     return credit[:, None].expand_as(state) if state.dim() == 3 else credit.view_as(state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from creditscope.registry import Registry
 
@@ -12,7 +12,22 @@ if TYPE_CHECKING:
 
     N = TypeVar("N", bound=type[StagedNetwork])
 
-networks: Registry[type[StagedNetwork]] = Registry("network", __name__)
+
+class NetworkRegistry(Registry["type[StagedNetwork]"]):
+    """The registered networks by name, and models of other people as `package.module:factory`."""
+
+    def __getitem__(self, name: str) -> Any:
+        if ":" not in name:
+            return super().__getitem__(name)
+        from creditscope.networks.factory import Factory
+
+        return Factory(name)
+
+    def __contains__(self, name: object) -> bool:
+        return (isinstance(name, str) and ":" in name) or super().__contains__(name)
+
+
+networks = NetworkRegistry("network", __name__)
 
 
 def network(name: str, *, summary: str, revision: int = 1) -> Callable[[N], N]:

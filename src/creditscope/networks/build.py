@@ -18,7 +18,7 @@ def network_options(name: str) -> dict[str, Option]:
 
 
 def build(name: str, inputs: int | tuple[int, ...], classes: int, seed: int, **options: Option) -> StagedNetwork:
-    """The network called `name`, drawn from `seed` on the CPU.
+    """The network called `name`, drawn from `seed` on the CPU; `package.module:factory` gives a model of any kind.
 
     inputs    shape of one sample, or its number of features
     options   keyword options of the network's class; an unknown one is an error
@@ -26,7 +26,8 @@ def build(name: str, inputs: int | tuple[int, ...], classes: int, seed: int, **o
     given = filled("network", name, network_options(name), options)
     whole("classes", classes, 2)
     shape = inputs if isinstance(inputs, int) else tuple(inputs)
-    return networks[name](shape, classes, **given, generator=weight_generator(seed))
+    built: StagedNetwork = networks[name](shape, classes, **given, generator=weight_generator(seed))
+    return built
 
 
 def weight_generator(seed: int) -> torch.Generator:

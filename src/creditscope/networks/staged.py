@@ -125,6 +125,11 @@ class StagedNetwork(nn.Module, metaclass=Seeded):
         return len(self.blocks)
 
     @property
+    def own(self) -> nn.Module:
+        """The module that is trained, saved and audited."""
+        return self
+
+    @property
     def title(self) -> str:
         """What an error message calls it."""
         return type(self).__name__

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from creditscope.auditing.accuracies import RecordedAccuracies
 from creditscope.auditing.audit import audit
 from creditscope.batch import Batch
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import BadFile
-from creditscope.networks.staged import StagedNetwork
 from creditscope.records.folder import save_report
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord, after_divergence
@@ -43,7 +44,7 @@ def audit_checkpoint(
     sound = [record for record in controls if record.diverged is None]  # a diverged control would flatter the run
     control = _recorded(matching_controls(spec, sound))
     report = audit(
-        checkpoint.network,
+        checkpoint.network.own,
         _images(checkpoint, data, batch_size),
         **{
             "name": spec.title,
@@ -68,10 +69,10 @@ def _recorded(controls: Sequence[RunRecord]) -> RecordedAccuracies | None:
     return RecordedAccuracies(tuple(record.accuracy for record in controls), seeds)
 
 
-def _untrained(checkpoint: Checkpoint, spec: RunSpec, data: Dataset) -> StagedNetwork:
+def _untrained(checkpoint: Checkpoint, spec: RunSpec, data: Dataset) -> nn.Module:
     """The network as the run began, rebuilt from its seed."""
     device = next(checkpoint.network.parameters()).device
-    return checkpoint.rule.prepare(make_network(spec, data).to(device), checkpoint.example)
+    return checkpoint.rule.prepare(make_network(spec, data).to(device), checkpoint.example).own
 
 
 def _images(checkpoint: Checkpoint, data: Dataset, size: int) -> Iterator[Batch]:

@@ -13,6 +13,7 @@ from creditscope.datasets import datasets
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
+from creditscope.methods.adapted import adapted
 from creditscope.methods.rule import CreditRule, run_generator
 from creditscope.methods.wrappers import wrapped
 from creditscope.networks import networks
@@ -55,8 +56,9 @@ def _check_network(spec: RunSpec) -> None:
 
 
 def make_network(spec: RunSpec, data: Dataset) -> StagedNetwork:
-    """The untrained network of a run, drawn from its seed."""
-    return build(spec.network, data.shape, data.classes, spec.seed, **spec.network_options)
+    """The untrained network of a run, drawn from its seed; a model that is not ours is run once, to find its blocks."""
+    built = build(spec.network, data.shape, data.classes, spec.seed, **spec.network_options)
+    return adapted(built, data.example.inputs)
 
 
 def make_recipe(spec: RunSpec) -> Recipe:
@@ -168,7 +170,7 @@ def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "
         )
     example = data.example
     network = rule.prepare(make_network(spec, data), example)
-    load_weights(network, parts["network"], str(folder))
+    load_weights(network.own, parts["network"], str(folder))
     feedback, missing = restored(rule.feedback(network, example, run_generator(spec.seed)), parts, str(folder))
     network.to(device)
     example = Batch(example.inputs.to(device), example.labels.to(device))

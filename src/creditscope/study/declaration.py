@@ -132,13 +132,17 @@ def _table(source: str, table: str, given: Any) -> Mapping[str, Any]:
 
 
 def _flat(source: str, table: str, given: Any) -> dict[str, Any]:
-    """One level: {"network": {"d": 64}} and {"network.d": 64} are the same; method.penalty is the field penalty."""
+    """One level: {"network": {"d": 64}} and {"network.d": 64} are the same; method.penalty is the field penalty.
+
+    model = "package.module:factory" is the network of that name: any model, made by a function.
+    """
     flat: dict[str, Any] = {}
     for key, value in _table(source, table, given).items():
         inner = value.items() if isinstance(value, dict) else [("", value)]
         for option, setting in inner:
             name = key if option in ("", "name") else f"{key}.{option}"
             name = "penalty" if name == "method.penalty" else name
+            name = f"network{name.removeprefix('model')}" if name.partition(".")[0] == "model" else name
             _known_key(source, table, name)
             if name in flat:
                 refuse(source, table, name, "it is set twice.", InvalidInput)

@@ -24,6 +24,7 @@ from creditscope.training.weights import PARTS, load_weights
 class Checkpoint:
     """A trained network with its rule, the feedback that trained it, and the record of its run.
 
+    network  `network.own` is the model itself where it is not one of our networks
     missing  names of feedback and auxiliary tensors that the file it came from does not hold
     """
 
@@ -35,7 +36,7 @@ class Checkpoint:
     missing: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Checkpoint({self.rule.name!r}, {type(self.network).__name__}, accuracy {self.record.accuracy:.4g})"
+        return f"Checkpoint({self.rule.name!r}, {self.network.title}, accuracy {self.record.accuracy:.4g})"
 
     def credit(self) -> CreditSource:
         """The credit that trained this network, as `audit(..., credit=)` takes it; `NoCredit` if it is lost.
@@ -56,7 +57,7 @@ class Checkpoint:
         """Every tensor by name, prefixed with network., feedback. or auxiliary."""
         extra = self.feedback.networks
         parts = {
-            "network": self.network.state_dict(),
+            "network": self.network.own.state_dict(),
             "feedback": self.feedback.tensors,
             "auxiliary": extra.state_dict() if extra is not None else {},
         }

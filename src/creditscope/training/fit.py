@@ -6,19 +6,20 @@ import hashlib
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from creditscope import __version__
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import BadFile, InvalidInput
+from creditscope.methods.adapted import adapted
 from creditscope.methods.rule import BoundRule, CreditRule, Diverged, Feedback, Moment, run_generator
 from creditscope.networks.staged import StagedNetwork
 from creditscope.provenance import source_commit
@@ -30,20 +31,22 @@ from creditscope.training.snapshots import Snapshot, gathered, read_snapshot, wr
 
 
 def fit(
-    network: StagedNetwork,
+    network: nn.Module,
     rule: CreditRule,
     data: Dataset,
     recipe: Recipe,
     *,
     seed: int,
+    blocks: str | Sequence[str] | None = None,
     on_epoch: Callable[[HistoryRow], None] | None = None,
     spec: Mapping[str, Any] | None = None,
     resolved: Mapping[str, Any] | None = None,
     snapshot: Path | None = None,
     snapshot_seconds: float = 30.0,
 ) -> Checkpoint:
-    """Train `network` in place, on the device where it is.
+    """Train `network` in place, on the device where it is: one of ours, or any model whose blocks are found.
 
+    blocks     of a model that is not ours: path of its block list, or module names; without it they are searched
     on_epoch   called with each row of the history
     spec       what to write into the record as the specification of the run
     resolved   every option of the run by its flat name; by default those of the rule and the recipe
@@ -63,8 +66,10 @@ def fit(
     """
     started, checksum = time.perf_counter(), data.checksum
     device = next(network.parameters()).device
-    identity = _identity(network, rule, data, recipe, f"seed {seed}, data {checksum}")
-    run = _begin(network, rule, data.to(device), recipe, seed)
+    data = data.to(device)
+    staged = adapted(network, data.example.inputs, blocks=blocks)
+    identity = _identity(staged, rule, data, recipe, f"seed {seed}, data {checksum}")
+    run = _begin(staged, rule, data, recipe, seed)
     if snapshot is not None and snapshot.exists():
         run.restore(_own(read_snapshot(snapshot), identity, snapshot))
     saved = time.perf_counter()
@@ -79,9 +84,9 @@ def fit(
         run.history.append(measured(run.credit, run.data, BEFORE))
     record = RunRecord(
         spec=dict(spec or {}),
-        resolved=dict(resolved or _resolved(network, rule, data, recipe, seed)),
+        resolved=dict(resolved or _resolved(staged, rule, data, recipe, seed)),
         method=rule.innermost.facts,
-        network=_network_facts(network),
+        network=_network_facts(staged),
         versions={"creditscope": __version__, "torch": torch.__version__, "python": platform.python_version()},
         commit=source_commit(),
         device=str(device),
@@ -107,6 +112,7 @@ class _Run:
     optimiser: torch.optim.Optimizer
     example: Batch
     history: list[HistoryRow]
+    seed: int
     diverged: Divergence | None = None
 
     @property
@@ -122,9 +128,11 @@ class _Run:
         losses: list[Tensor] = []
         auxiliary: list[dict[str, Tensor]] = []
         try:
-            for credit in self._steps(epoch):
-                losses.append(credit.loss)
-                auxiliary.append(credit.auxiliary)
+            with torch.random.fork_rng(devices=[]):  # dropout in a model of the user's own draws from it
+                torch.manual_seed(_epoch_seed(self.seed, epoch))
+                for credit in self._steps(epoch):
+                    losses.append(credit.loss)
+                    auxiliary.append(credit.auxiliary)
         except Diverged as stop:
             self.diverged = Divergence(epoch=epoch, step=len(losses), why=str(stop))
         named = auxiliary[0] if auxiliary else ()
@@ -177,6 +185,11 @@ class _Run:
         self.feedback = snapshot.restore(self.network, self.feedback, self.optimiser, self.generator)
 
 
+def _epoch_seed(seed: int, epoch: int) -> int:
+    """The seed of PyTorch's global generator in one epoch, so that a resumed run draws what an uninterrupted one did."""
+    return int.from_bytes(hashlib.sha256(f"epoch {epoch} of run {seed}".encode()).digest()[:4], "big")
+
+
 def _resolved(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Recipe, seed: int) -> dict[str, Any]:
     """What a run without a spec can tell of its options: those of its rule and its recipe, flat."""
     inner = rule.innermost
@@ -187,7 +200,7 @@ def _resolved(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: R
 
 def _registered_name(entry: StagedNetwork | CreditRule) -> str:
     """The name under which an entry is registered, else that of its class."""
-    return getattr(entry, "name", type(entry).__name__)
+    return getattr(entry, "name", entry.title if isinstance(entry, StagedNetwork) else type(entry).__name__)
 
 
 def _network_facts(network: StagedNetwork) -> NetworkFacts:
@@ -208,8 +221,8 @@ def _laid_out(gradient: Tensor | None, parameter: Tensor) -> Tensor | None:
 def _identity(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Recipe, rest: str) -> str:
     """A hash of all that decides a run, so that its snapshot is never taken for another run's."""
     treatment = (data.name, data.mean, data.std, data.crop, data.flip)
-    digest = hashlib.sha256(f"{REVISION} {type(network)} {rule!r} {recipe!r} {treatment!r} {rest}".encode())
-    for name, tensor in network.state_dict().items():
+    digest = hashlib.sha256(f"{REVISION} {type(network.own)} {rule!r} {recipe!r} {treatment!r} {rest}".encode())
+    for name, tensor in network.own.state_dict().items():
         digest.update(name.encode() + tensor.cpu().contiguous().view(-1).numpy().tobytes())
     return digest.hexdigest()
 
@@ -245,4 +258,4 @@ def _begin(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Reci
         weight_decay=recipe.weight_decay,
         fused=True,
     )
-    return _Run(network, rule, feedback, data, recipe, generator, optimiser, example, [])
+    return _Run(network, rule, feedback, data, recipe, generator, optimiser, example, [], seed)

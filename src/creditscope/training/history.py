@@ -14,6 +14,7 @@ from creditscope.diagnostics.reference import reference_validity
 from creditscope.diagnostics.scale import scale_stability
 from creditscope.evidence.alignment import AlignmentLedger, paired_vectors
 from creditscope.evidence.ledger import Ledger
+from creditscope.methods.adapted import AdaptedNetwork
 from creditscope.methods.rule import BoundRule
 from creditscope.records.run import HistoryRow
 from creditscope.stream.find import find_stream
@@ -40,7 +41,7 @@ BEFORE = Done(epoch=-1, loss=float("nan"), auxiliary={})
 def measured(credit: BoundRule, data: Dataset, done: Done) -> HistoryRow:
     """The row of an epoch, in evaluation mode, which stays on; `BEFORE` stands for a network without any epoch."""
     network = credit.network.eval()
-    stream = find_stream(network)
+    stream = network.stream if isinstance(network, AdaptedNetwork) else find_stream(network)
     ledger, aligned = Ledger(stream), AlignmentLedger()
     for batch in islice(data.test_batches(128), probe_batches(len(data.train.labels))):
         trace = capture(stream, batch)
