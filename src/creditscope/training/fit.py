@@ -186,7 +186,7 @@ class _Run:
 
 
 def _epoch_seed(seed: int, epoch: int) -> int:
-    """The seed of PyTorch's global generator in one epoch, so that a resumed run draws what an uninterrupted one did."""
+    """The seed of PyTorch's global generator in one epoch: a resumed run draws what an uninterrupted one draws."""
     return int.from_bytes(hashlib.sha256(f"epoch {epoch} of run {seed}".encode()).digest()[:4], "big")
 
 
