@@ -40,13 +40,14 @@ def ran(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return module.__dict__
 
 
-def test_there_are_four_guides_and_the_index_leads_to_them() -> None:
+def test_there_are_five_guides_and_the_index_leads_to_them() -> None:
     names = sorted(path.name for path in GUIDES.glob("*.md"))
     assert names == [
         "add-your-own-diagnostic.md",
         "audit-your-method.md",
         "audit-your-model.md",
         "monitor-a-lightning-run.md",
+        "train-by-dfa.md",
     ]
     index = (GUIDES.parent / "index.md").read_text(encoding="utf-8")
     assert all(f"guides/{name}" in index for name in names)
@@ -67,6 +68,15 @@ def test_the_guide_to_auditing_a_method_runs(monkeypatch: pytest.MonkeyPatch) ->
     report = ran("audit-your-method.md", monkeypatch)["report"]
     assert len(report.measures["gamma"].per_layer) == 4
     assert report.findings["D9"].status == "pass"
+
+
+@pytest.mark.slow
+def test_the_guide_to_training_by_dfa_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = ran("train-by-dfa.md", monkeypatch)
+    assert "Transformer" in capsys.readouterr().out
+    assert len(found["report"].measures["gamma"].per_layer) == 4
+    assert found["report"].findings["D3"].value is not None
+    assert found["report"].findings["D9"].status == "pass"
 
 
 def test_the_guide_to_a_diagnostic_runs(monkeypatch: pytest.MonkeyPatch) -> None:
