@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -98,6 +98,15 @@ class AdaptedNetwork(StagedNetwork):
         self._known: dict[tuple[bool, ...], Members] = {}
         self._residual: tuple[bool, ...] = ()
         self._in_blocks: dict[str, int] = {}
+
+    def named_parameters(self, *args: Any, **options: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        """The model's, under the model's own names."""
+        return self.model.named_parameters(*args, **options)
+
+    def named_modules(self, *args: Any, **options: Any) -> Iterator[tuple[str, nn.Module]]:
+        """The model's, under the model's own names."""
+        named: Iterator[tuple[str, nn.Module]] = self.model.named_modules(*args, **options)
+        return named
 
     @property
     def own(self) -> nn.Module:
