@@ -52,6 +52,18 @@ def test_a_study_shows_numbers_toggles_methods_and_sorts(opened, width):
     assert page.locator(column).all_inner_texts() == ["▲ 7,000", "▲ 7,000", "▲ 7,000", "1.50"]
 
 
+def test_margin_and_verdict_of_every_method_are_in_view_at_1280_pixels(opened):
+    page = opened("study/index.html").page
+    heads = page.locator("#methods thead th").all_inner_texts()
+    assert heads[:5] == ["method", "accuracy", "frozen control", "margin (D3)", "verdict"]
+    scroller = page.locator("#methods .scroll").bounding_box()
+    for cell in page.locator("#methods tbody tr td:nth-child(5)").all():
+        box = cell.bounding_box()
+        assert box["x"] + box["width"] <= scroller["x"] + scroller["width"]
+    page.locator("#methods .scroll").evaluate("part => { part.scrollLeft = part.scrollWidth; }")
+    assert page.locator("#methods tbody th").first.bounding_box()["x"] >= scroller["x"]  # names stay in view
+
+
 def test_a_name_in_the_table_opens_the_page_of_its_run(opened):
     page = opened("study/index.html").page
     page.locator("#runs").get_by_role("link", name="bp").click()

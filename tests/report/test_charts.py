@@ -16,7 +16,7 @@ from creditscope.report.charts.figures import ChartFigure, figures
 from creditscope.report.charts.inputs import ChartInputs
 from creditscope.report.charts.margins import Decision
 from creditscope.report.charts.rows import MOST_POINTS, curves, layered
-from creditscope.report.charts.theme import DARK, LIGHT, PAGE, PAPER, SHAPES
+from creditscope.report.charts.theme import DARK, LIGHT, PAGE, PAPER
 from creditscope.report.views import from_report, from_runs
 from creditscope.verdict import Measurement, Missing, Reason
 
@@ -145,12 +145,6 @@ def test_every_point_carries_the_key_of_its_run():
     record = run(key="0123456789abcdef")
     for figure in drawn(record).values():
         assert {point["run"] for point in points(figure)} == {"0123456789abcdef"}
-
-
-def test_series_are_told_apart_by_shape_as_well_as_by_colour():
-    names = [f"method {index}" for index in range(len(SHAPES) * len(LIGHT.series))]
-    looks = {(index % len(LIGHT.series), index % len(SHAPES)) for index in range(len(names))}
-    assert len(looks) == len(names)
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])

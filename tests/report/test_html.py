@@ -20,7 +20,7 @@ from creditscope.registry import natural_key
 from creditscope.report.formats import formats
 from creditscope.report.headline import headline
 from creditscope.report.html.audit import page
-from creditscope.report.html.page import as_json, code, library
+from creditscope.report.html.page import as_json, breakable, code, library
 from creditscope.report.html.study import write_study
 from creditscope.report.html.tables import Cell, PageTable
 from creditscope.report.layers import arranged, columns, telling_columns
@@ -139,6 +139,10 @@ def test_no_text_can_end_its_script_element():
 
 def test_code_is_set_as_code_and_the_rest_is_escaped():
     assert code("use `a < b` & <i>") == "use <code>a &lt; b</code> &amp; &lt;i&gt;"
+
+
+def test_a_long_verdict_can_be_broken_at_its_codes_and_is_escaped():
+    assert breakable("FAIL(D1+D2) <b>") == "FAIL<wbr>(D1+<wbr>D2) &lt;b&gt;"
 
 
 def test_the_json_behind_a_page_comes_back_out_of_it(tmp_path):

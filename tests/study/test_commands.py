@@ -62,6 +62,9 @@ def test_show_gives_the_audit_of_a_run_or_the_traceback_of_a_failure(study, stor
     assert run(["study", "show", done[0][:12]]) == 0
     assert "accuracy 0.7000 on 1,000 test images" in (shown := capsys.readouterr().out)
     assert "─ PASS\n" in shown
+    assert run(["study", "show", done[0], "--full"]) == 0
+    assert "Verdict: PASS" in (full := capsys.readouterr().out)
+    assert len(full) > len(shown)
     assert run(["study", "show", done[0], "--json"]) == 0
     assert f'"key": "{done[0]}"' in capsys.readouterr().out
     assert run(["study", "show", last]) == 0

@@ -149,6 +149,7 @@ def show(
     folder: Folder = Path("runs"),
     results: Results = None,
     json: Annotated[bool, typer.Option("--json", help="Print the stored record.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print every finding, column and number of its audit.")] = False,
 ) -> int:
     """Show one run: its settings, its results and its audit, or why it failed."""
     from creditscope.study.store import open_store
@@ -165,7 +166,7 @@ def show(
     if json and store.record_path(matching[0]) is not None:
         say(store.record(matching[0]).to_json().rstrip("\n"))
     else:
-        say(run_page(matching[0], store, width()))
+        say(run_page(matching[0], store, width(), full=full))
     return 0
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from creditscope.report.charts.margins import Decision
 from creditscope.report.charts.marks import Definition
 from creditscope.report.charts.rows import Row
+from creditscope.report.charts.series import Group, Look, Series, looks
 from creditscope.report.views import AuditView
 from creditscope.verdict import Finding, Measurement
 
@@ -22,16 +23,24 @@ class ChartInputs:
 
     margins     depth utility over all seeds of a method, where a study has judged it
     decisions   which way of reporting rejects which method
+    looks       colours and marks by label, where pages around these charts have them; else they follow from the methods
     """
 
     views: Sequence[AuditView]
     margins: Mapping[str, Measurement] = field(default_factory=dict)
     decisions: Sequence[Decision] = ()
+    looks: Mapping[str, Look] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The series in the order in which they first appear, controls last."""
         return tuple(dict.fromkeys(view.label for view in sorted(self.views, key=lambda view: view.is_control)))
+
+    @property
+    def series(self) -> Group:
+        """The series with their colours and marks."""
+        known = self.looks or looks(self.views)
+        return tuple(Series(name, known[name]) for name in self.names)
 
     @property
     def hidden_at_first(self) -> tuple[str, ...]:

@@ -13,10 +13,10 @@ from typing import Any
 import altair as alt
 from altair.utils.schemapi import debug_mode
 
+from creditscope.report.charts.series import Group, Series
 from creditscope.report.charts.theme import SHAPES, Style
 
-Names = tuple[str, ...]
-Definition = Callable[[Style, Names], alt.LayerChart]
+Definition = Callable[[Style, Group], alt.LayerChart]
 
 DECADES = (
     "datum.label === '' ? '' : datum.value < 1e-3 || datum.value >= 1e5 "
@@ -27,25 +27,26 @@ HIDDEN = "hidden"  # the series that the reader has switched off
 VISIBLE = f"indexof({HIDDEN}, datum.series) < 0"
 
 
-def specification_of(definition: Definition, style: Style, names: Names) -> dict[str, Any]:
+def specification_of(definition: Definition, style: Style, group: Group) -> dict[str, Any]:
     """The Vega-Lite specification of a definition for these series, without its rows."""
-    stand_ins = _stand_ins(len(names))
-    spec: dict[str, Any] = _replaced(_specification(definition, style, len(names)), list(stand_ins), list(names))
+    stand_ins = tuple(Series(f"series {index}", series.look) for index, series in enumerate(group))
+    spec: dict[str, Any] = _replaced(_specification(definition, style, stand_ins), names(stand_ins), names(group))
     return spec
 
 
-@lru_cache(maxsize=256)
-def _specification(definition: Definition, style: Style, count: int) -> dict[str, Any]:
+@lru_cache(maxsize=1024)
+def _specification(definition: Definition, style: Style, stand_ins: Group) -> dict[str, Any]:
     """The same for stand-ins, made once. Altair's own checks take most of its time: the tests make them instead."""
     with debug_mode(False):
-        chart = definition(style, _stand_ins(count))
+        chart = definition(style, stand_ins)
         chart.width = style.width
         spec: dict[str, Any] = chart.add_params(alt.param(name=HIDDEN, value=[])).to_dict(validate=False)
     return spec | {"config": style.config()}
 
 
-def _stand_ins(count: int) -> Names:
-    return tuple(f"series {index}" for index in range(count))
+def names(group: Group) -> list[str]:
+    """The names of series, in their order."""
+    return [series.name for series in group]
 
 
 def _replaced(part: Any, old: list[str], new: list[str]) -> Any:
@@ -72,20 +73,42 @@ def visible(name: str) -> alt.Chart:
     return rows(name).transform_filter(VISIBLE)
 
 
-def colour(style: Style, names: Names) -> alt.Color:
+def colour(style: Style, group: Group) -> alt.Color:
     """The colour of a series."""
-    colours = [style.palette.series[index % len(style.palette.series)] for index in range(len(names))]
-    return alt.Color("series:N", legend=_legend(style, names), scale=alt.Scale(domain=list(names), range=colours))
+    colours = [style.palette.series[series.look.colour] for series in group]
+    return alt.Color("series:N", legend=_legend(style, group), scale=_scale(group, colours))
 
 
-def shape(style: Style, names: Names) -> alt.Shape:
+def fill(style: Style, group: Group) -> alt.Fill:
+    """What fills the points of a series: its colour, or nothing but the ground."""
+    palette = style.palette
+    fills = [palette.surface if series.look.hollow else palette.series[series.look.colour] for series in group]
+    return alt.Fill("series:N", legend=_legend(style, group), scale=_scale(group, fills))
+
+
+def shape(style: Style, group: Group) -> alt.Shape:
     """The shape of a series' points, so that colour is never needed to tell two apart."""
-    shapes = [SHAPES[index % len(SHAPES)] for index in range(len(names))]
-    return alt.Shape("series:N", legend=_legend(style, names), scale=alt.Scale(domain=list(names), range=shapes))
+    shapes = [SHAPES[series.look.shape] for series in group]
+    return alt.Shape("series:N", legend=_legend(style, group), scale=_scale(group, shapes))
 
 
-def _legend(style: Style, names: Names) -> alt.Legend | None:
-    if not style.legend or len(names) < 2:
+def looks(style: Style, group: Group) -> tuple[alt.Color, alt.Fill, alt.Shape]:
+    """Everything that makes the points of a series its own."""
+    return colour(style, group), fill(style, group), shape(style, group)
+
+
+def dash(group: Group) -> alt.StrokeDash:
+    """The lines of a series: whole, with long dashes for a variant, with short ones for a control."""
+    dashes = [[3, 3] if each.look.hollow else [9, 3] if each.look.dashed else [1, 0] for each in group]
+    return alt.StrokeDash("series:N", legend=None, scale=_scale(group, dashes))
+
+
+def _scale(group: Group, values: list[Any]) -> alt.Scale:
+    return alt.Scale(domain=names(group), range=values)
+
+
+def _legend(style: Style, group: Group) -> alt.Legend | None:
+    if not style.legend or len(group) < 2:
         return None
     return alt.Legend(title=None, orient="top", columns=3, symbolStrokeWidth=2)
 
@@ -120,16 +143,17 @@ def hover(step: str, value: str, *more: alt.Tooltip) -> list[alt.Tooltip]:
 
 
 def threads(
-    style: Style, names: Names, y: alt.Y, value: str, *, field: str = "layer", title: str = "layer"
+    style: Style, group: Group, y: alt.Y, value: str, *, field: str = "layer", title: str = "layer"
 ) -> list[alt.Chart]:
     """A line per run and a point per number; the point is what a pointer finds."""
     x = steps(field, title)
     fade = alt.condition("datum.grey", alt.value(0.4), alt.value(1.0))
     tooltips = hover(field, value)
-    line = visible("points").mark_line(strokeWidth=1.8).encode(x, y, colour(style, names), opacity=fade, detail="run:N")
+    thread = visible("points").mark_line(strokeWidth=1.8)
+    line = thread.encode(x, y, colour(style, group), dash(group), opacity=fade, detail="run:N")
     size = {"layer": 56, "epoch": 18}[field] * (1.0 if style.width == "container" else 0.6)
-    point = visible("points").mark_point(filled=True, size=size)
-    return [line, point.encode(x, y, colour(style, names), shape(style, names), opacity=fade, tooltip=tooltips)]
+    point = visible("points").mark_point(strokeWidth=1.4, size=size)
+    return [line, point.encode(x, y, *looks(style, group), opacity=fade, tooltip=tooltips)]
 
 
 def hollow(
@@ -153,11 +177,11 @@ def level(style: Style) -> list[alt.Chart]:
     return [rule.encode(at), labels.encode(at, x=alt.value("width"), text="label:N")]
 
 
-def fired(style: Style, names: Names) -> list[alt.Chart]:
+def fired(style: Style, group: Group) -> list[alt.Chart]:
     """A line at the epoch at which a diagnostic first fired."""
     x = alt.X("epoch:Q")
     tooltips = [alt.Tooltip(f"{field}:N") for field in ("series", "label", "run")]
-    rule = visible("fired").mark_rule(strokeWidth=1.3, opacity=0.75).encode(x, colour(style, names), tooltip=tooltips)
+    rule = visible("fired").mark_rule(strokeWidth=1.3, opacity=0.75).encode(x, colour(style, group), tooltip=tooltips)
     lines = []
     for place, code in enumerate(HISTORY_CODES):  # one line of text each, so that they never overlap
         labels = visible(f"fired_{code}").mark_text(align="left", dx=4, baseline="top", fill=style.palette.ink)

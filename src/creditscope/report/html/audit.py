@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from creditscope.records.report import Report
 from creditscope.report.charts.figures import figures
 from creditscope.report.charts.inputs import ChartInputs
+from creditscope.report.charts.series import Look
 from creditscope.report.charts.theme import PAGE
 from creditscope.report.claim_card import claim_card
 from creditscope.report.form.reporting_form import form
@@ -17,12 +20,13 @@ from creditscope.report.reading import left_open, not_meant, remedies, telling, 
 from creditscope.report.views import AuditView
 
 ALONE = Place()
+UNGIVEN: Mapping[str, Look] = {}
 
 
-def page(view: AuditView, place: Place = ALONE) -> str:
-    """The page of an audit, a run, or both."""
+def page(view: AuditView, place: Place = ALONE, looks: Mapping[str, Look] = UNGIVEN) -> str:
+    """The page of an audit, a run, or both; `looks` are the colours and marks of the study that it belongs to."""
     report = view.report
-    inputs = ChartInputs([view])
+    inputs = ChartInputs([view], looks=looks)
     record = report if view.run is None else view.run.model_copy(update={"report": report})
     audited = {} if report is None else _audited(report)
     return render(

@@ -48,8 +48,8 @@ def _environment() -> Environment:
     )
     environment.filters["as_json"] = as_json
     environment.filters["code"] = code
+    environment.filters["breakable"] = breakable
     environment.globals["shapes"] = SHAPES
-    environment.globals["colours"] = len(LIGHT.series)
     return environment
 
 
@@ -63,6 +63,11 @@ def code(text: str) -> Markup:
     """Text in which `words between backticks` are set as code; everything else is escaped."""
     parts = (escape(part) for part in text.split("`"))
     return Markup("").join(Markup(f"<code>{part}</code>") if index % 2 else part for index, part in enumerate(parts))
+
+
+def breakable(text: str) -> Markup:
+    """Text that may be broken before a bracket and after a plus sign, as in FAIL(D1+D2)."""
+    return Markup(str(escape(text)).replace("(", "<wbr>(").replace("+", "+<wbr>"))
 
 
 def download(text: str) -> str:

@@ -10,6 +10,7 @@ from creditscope.files import write_text
 from creditscope.report.charts.figures import figures
 from creditscope.report.charts.inputs import ChartInputs
 from creditscope.report.charts.margins import Decision
+from creditscope.report.charts.series import looks
 from creditscope.report.charts.theme import PAGE
 from creditscope.report.html.audit import page as audit_page
 from creditscope.report.html.page import LIBRARY, SCRIPT, STYLE, Place, library, render, script, style
@@ -42,14 +43,14 @@ def write_study(
     for name, text in ((LIBRARY, library()), (STYLE, style()), (SCRIPT, script())):
         write_text(folder / "assets" / name, text)
     links = [f"runs/{_file(view, index)}" for index, view in enumerate(views)]
+    inputs = ChartInputs(views, _margins(rows), decisions, looks(views))
     for view, link in zip(views, links, strict=True):
-        write_text(folder / link, audit_page(view, Place("../assets", f"../{INDEX}")))
+        write_text(folder / link, audit_page(view, Place("../assets", f"../{INDEX}"), inputs.looks))
     by_key = {view.key: link for view, link in zip(views, links, strict=True)}
     tables = [run_table(views, links), *tables]
     if rows:
         protocols = [view.report for view in views if view.report is not None]
         tables = [method_table(rows, by_key, judged(protocols[0]) if protocols else ()), *tables]
-    inputs = ChartInputs(views, _margins(rows), decisions)
     page = render(
         "study.html",
         Place("assets"),
@@ -57,7 +58,7 @@ def write_study(
         tally=_tally(views),
         tables=tables,
         figures=figures(inputs, PAGE),
-        names=inputs.names,
+        series=inputs.series,
         hidden_at_first=inputs.hidden_at_first,
     )
     return write_text(folder / INDEX, page)

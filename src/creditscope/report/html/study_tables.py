@@ -14,22 +14,23 @@ from creditscope.report.views import AuditView
 from creditscope.verdict import Finding, Verdict
 
 NOTHING = Cell(ABSENT)
+MARGIN = "D3"  # accuracy above the frozen control
 
 
 def method_table(rows: Sequence[JudgedMethod], links: Mapping[str, str], judged: Sequence[str]) -> PageTable:
-    """One line per method: the verdict over all seeds, accuracies, and every number.
+    """One line per method: accuracies, margin and verdict over all seeds, then every other number.
 
-    judged   the codes that can fail a network; any other one that fires is not view as a failure
+    judged   the codes that can fail a network; any other one that fires is not shown as a failure
     """
-    codes = sorted({code for row in rows for code in row.findings}, key=natural_key)
+    others = sorted({code for row in rows for code in row.findings} - {MARGIN}, key=natural_key)
     lines = []
     for row in rows:
         runs = [seed.key for seed in row.seeds]
         first = links.get(runs[0], "") if len(runs) == 1 else ""
-        numbers = [_over_seeds(row.findings.get(code), soft=code not in judged) for code in codes]
-        name = Cell(row.label, link=first)
-        lines.append((name, _verdict(row.verdict), _accuracy(row.accuracy), _accuracy(row.control), *numbers))
-    heads = ("method", "verdict", "accuracy", "frozen control", *codes)
+        margin, *numbers = (_over_seeds(row.findings.get(code), soft=code not in judged) for code in (MARGIN, *others))
+        arms = (_accuracy(row.accuracy), _accuracy(row.control))
+        lines.append((Cell(row.label, link=first), *arms, margin, _verdict(row.verdict), *numbers))
+    heads = ("method", "accuracy", "frozen control", f"margin ({MARGIN})", "verdict", *others)
     caption = "Every method over its seeds: medians, with ▲ where a diagnostic fires; D3 with its 95 % interval."
     return PageTable("methods", "Methods", caption, heads, tuple(lines))
 

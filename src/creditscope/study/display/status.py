@@ -46,7 +46,7 @@ def _progress(progress: RunProgress) -> str:
     return f"{epochs}, running for {since(progress.started)} in process {progress.process}"
 
 
-def run_page(key: str, store: Store, width: int) -> str:
+def run_page(key: str, store: Store, width: int, *, full: bool = False) -> str:
     """One run: its settings and state, then the error that it failed with, or its results and audit."""
     lines, failure = [f"{key}: {store.state(key)}"], store.failure(key)
     if failure is not None:
@@ -70,7 +70,7 @@ def run_page(key: str, store: Store, width: int) -> str:
     others = [store.record(other) for other in keys if other != key]
     report = beside_controls(from_runs([record, *others])[:1], others)[0].report
     lines.append("" if report is not None else "not audited: creditscope study run audits it")
-    return "\n".join(lines if report is None else [*lines, page(report, width)])
+    return "\n".join(lines if report is None else [*lines, page(report, width, full=full)])
 
 
 def _failure(failure: Failure) -> list[str]:
