@@ -84,19 +84,42 @@ def block_calls(calls: Sequence[Call]) -> BlockCalls:
 
 
 def _streams(recorded: ForwardCalls, graph: Bottlenecks, runs: Sequence[list[Call]]) -> list[Run]:
-    """The runs that are streams, without those that are part of a longer one."""
+    """The runs that are streams, without those that are part of a longer one.
+
+    Where one consists of bottlenecks, runs that take another pass of the model to examine are not: they are no rivals.
+    """
     streams: list[Run] = []
+    waiting: list[tuple[Run, list[int]]] = []
     for calls in sorted(runs, key=len, reverse=True):
-        run = Run(tuple(calls))
-        if any(run.part_of(other) for other in streams):
-            continue
         adds = [_adds(one, other) for one, other in pairwise(calls)]
-        found = Run(run.calls, adds=bool(adds) and all(adds))
-        if any(call.left is tensor for call in calls for tensor in call.arguments):
-            continue  # a block that hands its state on: the state is another tensor
-        if all(map(graph.used, found.states())) and _is_stream(recorded, graph, found, adds):
-            streams.append(found)
-    return streams
+        run = Run(tuple(calls), adds=bool(adds) and all(adds))
+        if not _possible(graph, run) or any(run.part_of(other) for other in streams):
+            continue
+        loose = [
+            index
+            for index, (one, other) in enumerate(pairwise(calls))
+            if one.left is not other.entered and not adds[index]
+        ]
+        if not loose or all(map(graph.narrow, run.states())):
+            streams.append(run)
+        else:
+            waiting.append((run, loose))
+    if any(all(map(graph.narrow, run.states())) for run in streams):
+        return streams
+    for run, loose in waiting:
+        if not any(run.part_of(other) for other in streams) and in_line(recorded, run.calls, loose):
+            streams.append(run)
+    return [run for run in streams if not any(run.part_of(other) for other in streams)]
+
+
+def _possible(graph: Bottlenecks, run: Run) -> bool:
+    """Whether the logits depend on its states; single layers count only where they add to a stream or are one layer."""
+    again = len({id(call.module) for call in run.calls}) < len(run)
+    if is_layer(run.calls[0].module) and not again and not run.adds:
+        return False
+    if any(call.left is tensor for call in run.calls for tensor in call.arguments):
+        return False  # a block that hands its state on: the state is another tensor
+    return all(map(graph.used, run.states()))
 
 
 def _runs(recorded: ForwardCalls, graph: Bottlenecks) -> Iterator[list[Call]]:
@@ -178,19 +201,6 @@ def _trimmed(run: list[Call], recorded: ForwardCalls) -> list[Call]:
     while run and not run[-1].keeps and run[-1].left is recorded.whole.left:
         run = run[:-1]
     return run
-
-
-def _is_stream(recorded: ForwardCalls, graph: Bottlenecks, run: Run, adds: Sequence[bool]) -> bool:
-    """Whether each call leads to the next; single layers count only where they add to a stream or are one layer."""
-    again = len({id(call.module) for call in run.calls}) < len(run)
-    if is_layer(run.calls[0].module) and not again:
-        return bool(adds) and all(adds)
-    loose = [
-        index
-        for index, (one, other) in enumerate(pairwise(run.calls))
-        if one.left is not other.entered and not adds[index]
-    ]
-    return not loose or all(map(graph.narrow, run.states())) or in_line(recorded, run.calls, loose)
 
 
 def _adds(one: Call, other: Call) -> bool:
