@@ -39,6 +39,7 @@ class Inverse(nn.Module):
     formula="a_l = (h_l - t_l)/η,  t_L = h_L - η g_L,  t_l = h_l + G_l(t_{l+1}) - G_l(h_{l+1}),  "
     "G_l trained on ‖G_l(F_l(h_l + σξ)) - (h_l + σξ)‖²",
     paper="Lee, Zhang, Fischer and Bengio (2015); what its targets are: Meulemans et al. (2020)",
+    reference="the Gauss-Newton target J⁻¹ g_L",
     networks=("mlp", "resmlp", "student_net"),
 )
 @dataclass(frozen=True)
