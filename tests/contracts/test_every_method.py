@@ -17,6 +17,8 @@ from creditscope.credit import Credit
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
+from creditscope.methods.descent import Descent
+from creditscope.methods.learnt import LearntFeedback
 from creditscope.methods.rule import BoundRule, CreditRule, Feedback, Moment, Scope
 from creditscope.methods.wrappers import Frozen, Ladder, Penalty, Shallow, wrapped
 from creditscope.networks import networks
@@ -156,7 +158,8 @@ def test_the_facts_of_a_rule_are_complete_and_name_it(name: str) -> None:
 def test_feedback_is_drawn_exactly_where_the_facts_give_its_law(at_work: Case) -> None:
     facts = at_work.rule.facts
     assert facts is not None
-    assert bool(at_work.feedback.tensors) == bool(facts.feedback)
+    drawn = bool(at_work.feedback.tensors) or isinstance(at_work.rule, LearntFeedback)
+    assert drawn == bool(facts.feedback)
 
 
 def test_every_declared_network_is_registered_and_every_other_one_is_refused(name: str) -> None:
@@ -302,7 +305,7 @@ def test_a_bound_rule_gives_the_signals_of_its_rule(at_work: Case) -> None:
     assert same(bound.updates(at_work.batch), credit.gradients)
     assert bound.exact_layers == at_work.rule.innermost.exact_layers(at_work.network.depth)
     redrawn = bound.redrawn(seeded(9))
-    if at_work.feedback.networks is not None or not at_work.feedback.tensors:
+    if at_work.feedback.networks is not None or not at_work.feedback.tensors or not at_work.rule.redraws:
         assert redrawn is None
     else:
         assert redrawn is not None
@@ -382,7 +385,9 @@ def test_without_blocks_it_works_or_is_refused(at_work: Case) -> None:
 def test_learning_leaves_the_network_to_the_optimiser(at_work: Case) -> None:
     rule, network, feedback, batch = at_work
     before = {key: p.detach().clone() for key, p in network.named_parameters()}
-    credit = rule.learn(network, feedback, batch, Moment(0.5, seeded(3)), Scope())
+    descent = Descent.of(torch.optim.AdamW(network.parameters(), lr=1e-3, weight_decay=0.1))
+    moment = Moment(0.5, seeded(3), descent=descent)
+    credit = rule.learn(network, rule.equip(feedback, descent), batch, moment, Scope())
     assert same(before, {key: p.detach() for key, p in network.named_parameters()})
     assert credit.gradients.keys() <= before.keys()
     assert all(value.dim() == 0 for value in credit.auxiliary.values())

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from creditscope.batch import Batch
 from creditscope.errors import ModelMismatch
 from creditscope.methods.bp import Backprop
-from creditscope.methods.fa_weights import FeedbackMode, WeightFeedback
+from creditscope.methods.fa_weights import WeightFeedback
+from creditscope.methods.inside_weights import FeedbackMode
 from creditscope.methods.rule import Feedback, Scope
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork

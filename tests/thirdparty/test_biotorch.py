@@ -14,6 +14,7 @@ from creditscope.batch import Batch
 from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.fa_weights import WeightFeedback
 from creditscope.methods.rule import Feedback
+from creditscope.methods.sign_symmetry import SignSymmetry
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
 
@@ -95,3 +96,20 @@ def test_other_feedback_gives_other_gradients(batch: Batch) -> None:
     expected = gradients(theirs, F.cross_entropy(theirs(batch.inputs), batch.labels))
     found = rule.credit(network, feedback, batch).gradients
     assert not torch.allclose(found["embed.weight"], expected["embed.weight"], rtol=0.1, atol=1e-4)
+
+
+@pytest.mark.parametrize(("mode", "magnitudes"), [("usf", "uniform"), ("frsf", "fixed"), ("brsf", "redrawn")])
+@pytest.mark.parametrize(("name", "depth"), [("student_net", 3), ("small_cnn", 3)])
+def test_sign_symmetry_gives_biotorchs_gradients(
+    mode: str, magnitudes: str, name: str, depth: int, batch: Batch
+) -> None:
+    """For the same magnitudes: theirs are read off their backward weights, M = |B|, after their forward pass."""
+    network, rule = plain(name, depth).train(), SignSymmetry(magnitudes)  # type: ignore[arg-type]
+    theirs = converted(network, mode)
+    expected = gradients(theirs, F.cross_entropy(theirs(batch.inputs), batch.labels))
+    names = rule.feedback(network, batch, torch.Generator().manual_seed(1)).tensors
+    used = {key: weight_of(theirs, key.removeprefix("M.")).detach().abs() for key in names if key.startswith("M.")}
+    found = rule.credit(network, Feedback(used), batch).gradients
+    assert found.keys() == expected.keys()
+    for key, gradient in found.items():
+        torch.testing.assert_close(gradient, expected[key], rtol=1e-4, atol=1e-6, msg=key)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from creditscope.batch import Batch
 from creditscope.credit import Credit, CreditSource
 from creditscope.errors import InvalidInput
+from creditscope.methods.descent import Descent
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.run import MethodFacts
 
@@ -83,11 +84,17 @@ def example_states(network: StagedNetwork, example: Batch) -> tuple[list[Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Where a run stands: the share of its steps that are done, its generator, whether an epoch begins here."""
+    """Where a run stands.
+
+    progress     the share of its steps that are done
+    opens_epoch  whether an epoch begins here
+    descent      how the network is about to step; None if the caller does not say
+    """
 
     progress: float
     generator: torch.Generator
     opens_epoch: bool = False
+    descent: Descent | None = None
 
 
 class Diverged(Exception):
@@ -111,6 +118,7 @@ class CreditRule(ABC):
     uses_weights_above: ClassVar[bool] = False  # carries credit through the weights above: measured, not judged, by D9
     at_states: ClassVar[bool] = True  # False: no credit at the states; its updates alone can be compared
     exact_readout: ClassVar[bool] = True  # the read-out learns by its gradient at the h_L of the forward pass
+    redraws: ClassVar[bool] = True  # whether credit under fresh feedback is a null of its alignment
 
     @abstractmethod
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
@@ -119,6 +127,10 @@ class CreditRule(ABC):
     @abstractmethod
     def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
         """Credit at every state and a gradient for every parameter that learns; changes nothing."""
+
+    def equip(self, feedback: Feedback, descent: Descent) -> Feedback:
+        """The feedback with what learns by the network's own optimiser settings; called once, before the first step."""
+        return feedback
 
     def learn(
         self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
@@ -210,8 +222,8 @@ class BoundRule(CreditSource):
         return self.rule.credit(self.network, self.feedback, batch, self.rule.scope(self.network)).gradients
 
     def redrawn(self, generator: torch.Generator) -> BoundRule | None:
-        """The rule with fresh feedback; None if it has none, or learns it."""
-        if not self.feedback.tensors or self.feedback.networks is not None:
+        """The rule with fresh feedback; None if it has none, learns it, or declares that it is no null."""
+        if not self.feedback.tensors or self.feedback.networks is not None or not self.rule.innermost.redraws:
             return None
         fresh = self.rule.innermost.redrawn(self.network, self.feedback, self.example, generator)
         device = next(iter(self.feedback.tensors.values())).device

@@ -13,6 +13,7 @@ from creditscope.batch import Batch
 from creditscope.control import Control
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
+from creditscope.methods.descent import Descent
 from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Moment, Scope, example_states
 from creditscope.networks.staged import StagedNetwork
 
@@ -34,6 +35,10 @@ class Wrapper(CreditRule):
     def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
         """The inner rule's, in the narrower scope."""
         return self.inner.credit(network, feedback, batch, self.within(network, scope))
+
+    def equip(self, feedback: Feedback, descent: Descent) -> Feedback:
+        """The inner rule's."""
+        return self.inner.equip(feedback, descent)
 
     def learn(
         self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING

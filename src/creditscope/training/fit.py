@@ -20,6 +20,7 @@ from creditscope.credit import Credit
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import BadFile, InvalidInput
 from creditscope.methods.adapted import adapted
+from creditscope.methods.descent import Descent, laid_out
 from creditscope.methods.rule import BoundRule, CreditRule, Diverged, Feedback, Moment, run_generator
 from creditscope.networks.staged import StagedNetwork
 from creditscope.provenance import source_commit
@@ -146,11 +147,13 @@ class _Run:
         """One update per batch, and the credit behind it."""
         learning = self.rule.scope(self.network).parameters(self.network)
         steps = len(self.data.train.labels) // self.recipe.batch_size
+        descent = Descent.of(self.optimiser)
         for step, batch in enumerate(self._batches()):
-            moment = Moment((epoch + step / steps) / self.recipe.epochs, self.generator, step == 0)
+            progress = (epoch + step / steps) / self.recipe.epochs
+            moment = Moment(progress, self.generator, step == 0, descent)
             credit = self.rule.learn(self.network, self.feedback, batch, moment)
             for name, parameter in learning.items():
-                parameter.grad = _laid_out(credit.gradients.get(name), parameter)
+                parameter.grad = laid_out(credit.gradients.get(name), parameter)
             self.optimiser.step()
             yield credit
 
@@ -208,16 +211,6 @@ def _network_facts(network: StagedNetwork) -> NetworkFacts:
     return NetworkFacts(name=name, summary=summary, terminal_layernorm=network.terminal_layernorm)
 
 
-def _laid_out(gradient: Tensor | None, parameter: Tensor) -> Tensor | None:
-    """The gradient in its parameter's memory layout.
-
-    Fused AdamW walks both by address: the channels-last gradient of a convolution would meet the wrong weights.
-    """
-    if gradient is None or gradient.stride() == parameter.stride():
-        return gradient
-    return torch.empty_like(parameter).copy_(gradient)
-
-
 def _identity(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Recipe, rest: str) -> str:
     """A hash of all that decides a run, so that its snapshot is never taken for another run's."""
     treatment = (data.name, data.mean, data.std, data.crop, data.flip)
@@ -258,4 +251,5 @@ def _begin(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Reci
         weight_decay=recipe.weight_decay,
         fused=True,
     )
+    feedback = rule.equip(feedback, Descent.of(optimiser))
     return _Run(network, rule, feedback, data, recipe, generator, optimiser, example, [], seed)

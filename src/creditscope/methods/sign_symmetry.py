@@ -1,0 +1,85 @@
+"""Sign-symmetry: credit goes back through the signs of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from creditscope.batch import Batch
+from creditscope.credit import Credit
+from creditscope.errors import InvalidInput
+from creditscope.methods import method
+from creditscope.methods.inside_weights import InsideWeights, check_names, weights_of, weights_on_the_way_back
+from creditscope.methods.rule import EVERYTHING, Feedback, Moment, Scope
+from creditscope.networks.staged import StagedNetwork
+
+Magnitudes = Literal["uniform", "fixed", "redrawn"]
+
+
+@method(
+    "sign_symmetry",
+    summary="Sign-symmetry: inside every Linear and Conv2d credit goes back through the signs of the weights.",
+    formula="y = x Wᵀ;  ∂ℓ/∂x := (∂ℓ/∂y) (M ∘ sign(W)),  ∂ℓ/∂W = (∂ℓ/∂y)ᵀ x",
+    feedback="M = c |N(0, 1)|, c the standard deviation of W at the start: drawn once (fixed) or before every step "
+    "(redrawn); or M = c (uniform)",
+    paper="Liao, Leibo and Poggio (2016)",
+)
+@dataclass(frozen=True)
+class SignSymmetry(InsideWeights):
+    """Credit goes back through M ∘ sign(W): signs of the forward weights, other magnitudes.
+
+    With M = |W| it is backprop. Weights that read the data themselves need no M. `redrawn` magnitudes belong to a step;
+    an audit uses those of the last one. Fresh magnitudes are no null: the signs carry the alignment.
+    """
+
+    magnitudes: Magnitudes = "fixed"
+
+    uses_weights_above = True
+    redraws = False
+
+    def __post_init__(self) -> None:
+        if self.magnitudes not in get_args(Magnitudes):
+            raise InvalidInput(
+                f"magnitudes must be 'uniform', 'fixed' or 'redrawn', got {self.magnitudes!r}.\n"
+                "They decide which matrix carries the credit. Choose one of the three."
+            )
+
+    def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
+        """M of every weight on the way back, and its scale c where M will be drawn again."""
+        tensors: dict[str, Tensor] = {}
+        for name, weight in weights_on_the_way_back(network, example).items():
+            scale = weight.detach().float().std().cpu()
+            if self.magnitudes == "redrawn":
+                tensors[f"c.{name}"] = scale
+            tensors[f"M.{name}"] = scale if self.magnitudes == "uniform" else _drawn(scale, weight.shape, generator)
+        return Feedback(tensors)
+
+    def backward_weights(self, network: StagedNetwork, feedback: Feedback) -> Mapping[str, Tensor]:
+        """M ∘ sign(W)."""
+        weights, magnitudes = weights_of(network), _of_kind("M", feedback)
+        check_names({name: weights[name] for name in magnitudes if name in weights}, magnitudes, network.title)
+        return {name: m.to(weights[name]) * weights[name].detach().sign() for name, m in magnitudes.items()}
+
+    def learn(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
+    ) -> Credit:
+        """The credit; magnitudes that are redrawn are drawn before every step."""
+        for name, scale in _of_kind("c", feedback).items():
+            magnitudes = feedback.tensors[f"M.{name}"]
+            magnitudes.copy_(_drawn(scale.cpu(), magnitudes.shape, moment.generator))
+        return self.credit(network, feedback, batch, scope)
+
+
+def _drawn(scale: Tensor, shape: torch.Size, generator: torch.Generator) -> Tensor:
+    """c |N(0, 1)|."""
+    return torch.randn(shape, generator=generator).abs_().mul_(scale)
+
+
+def _of_kind(kind: str, feedback: Feedback) -> dict[str, Tensor]:
+    """M or c, by the name of the weight."""
+    prefix = f"{kind}."
+    return {name.removeprefix(prefix): t for name, t in feedback.tensors.items() if name.startswith(prefix)}
