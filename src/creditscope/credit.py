@@ -69,6 +69,14 @@ class CreditSource(ABC):
         """How far a learned stand-in is from its target, one number for the batch; None if the rule has none."""
         return None
 
+    def angles(self) -> dict[str, float]:
+        """The angle between learnt feedback and the weight that it stands for, in degrees, by name; empty if none."""
+        return {}
+
+    def noise_cosine(self, features: int) -> float | None:
+        """The mean cosine to the gradient that a correct random estimate has at a flat state; None if not random."""
+        return None
+
     def answers(self, batch: Batch) -> Tensor | None:
         """Logits of a method with its own inference phase; None if the network itself predicts."""
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -32,13 +33,25 @@ def credit_measures(evidence: Evidence, *, collapsed: bool) -> dict[str, Measure
     measures |= _alignment(credit) | _chance(credit)
     if credit.interventions is not None:
         measures |= _interventions(credit.interventions, credit)
-    if credit.residual is not None:
-        note = f"distance of the learned bridge from its target, {credit.images:,} images"
-        measures["bridge_residual"] = Measurement(credit.residual, note=note)
+    measures |= _of_the_rule(credit)
     if collapsed:
         for name in CLAMPED:
             if name in measures:
                 measures[name] = replace(measures[name], note=f"{INVALID}; {measures[name].note}")
+    return measures
+
+
+def _of_the_rule(credit: CreditEvidence) -> dict[str, Measurement]:
+    """What only some rules have: the residual of a bridge, the noise of an estimate, the angles of learnt feedback."""
+    measures = {}
+    if credit.residual is not None:
+        note = f"distance of the learned bridge from its target, {credit.images:,} images"
+        measures["bridge_residual"] = Measurement(credit.residual, note=note)
+    if credit.noise:
+        note = "what a correct estimate from so few random directions has: √(K/(K + d + 1)); read Γ beside it"
+        measures["gamma_noise"] = _layered(credit.noise, credit, note)
+    if credit.angles:
+        measures["feedback_angle"] = _angles(credit.angles)
     return measures
 
 
@@ -165,6 +178,12 @@ def _drift(drift: Layers) -> Measurement:
     """The drift of the stage that produces h_l, per layer; that of the read-out is in the note."""
     note = f"‖W - W_init‖/‖W_init‖ of the stage that produces h_l; value: mean over blocks; read-out {drift[-1]:.3g}"
     return Measurement(mean(drift[1:-1]), drift[:-1], note=note)
+
+
+def _angles(angles: Mapping[str, float]) -> Measurement:
+    """The mean angle over the weights; each one is in the note."""
+    each = ", ".join(f"{name} {angle:.3g}" for name, angle in angles.items())
+    return Measurement(mean(tuple(angles.values())), note=f"degrees between B and W, mean over the weights: {each}")
 
 
 def bad_weights(model: nn.Module) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from creditscope.verdict import Missing, Reason
@@ -109,6 +110,8 @@ class CreditEvidence:
     images        behind every part except the alignment, which uses all images
     random        Γ per layer of one random vector per image: calibration only
     residual      of a learned stand-in, for rules that have one
+    angles        of learnt feedback to the weight that it stands for, in degrees, by name
+    noise         the mean cosine that a correct random estimate has, per layer; empty where credit is not random
     """
 
     alignment: Alignment
@@ -122,3 +125,5 @@ class CreditEvidence:
     precision: Precision | Missing = NO_FLOAT64
     backprop: HiddenBackprop | Missing = NOT_PERTURBED
     residual: float | None = None
+    angles: Mapping[str, float] = field(default_factory=dict)
+    noise: Layers = ()

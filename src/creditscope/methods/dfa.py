@@ -65,11 +65,15 @@ class DirectFeedback(LocalRule):
         """Matrices of the same shapes."""
         return drawn_again(feedback, generator)
 
+    def message(self, seen: LocalPass) -> Tensor:
+        """What every state receives through its matrix: e."""
+        return seen.error
+
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
         """e B_l in the shape of h_l."""
-        last = len(feedback.tensors) - 1
+        last, message = len(feedback.tensors) - 1, self.message(seen)
         return tuple(
-            _shaped(seen.error @ feedback.tensors[f"B.{min(layer, last)}"].to(seen.error), state)
+            _shaped(message @ feedback.tensors[f"B.{min(layer, last)}"].to(seen.error), state)
             for layer, state in enumerate(seen.hiddens)
         )
 

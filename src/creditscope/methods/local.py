@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ Normalisation = Literal["sample", "batch", "none"]
 class LocalPass:
     """One forward pass in pieces, and the exact gradients of the read-out.
 
+    inputs    what the network was given
     pieces    the pass, ready to be differentiated stage by stage
     hiddens   h_0..h_L, detached
     error     e = ∂ℓ/∂logits of each sample's own loss; softmax(logits) - onehot(labels) for cross-entropy
@@ -33,6 +34,7 @@ class LocalPass:
     count     how many losses the mean is over: the samples, or their positions
     """
 
+    inputs: Any
     pieces: Pieces
     hiddens: tuple[Tensor, ...]
     error: Tensor
@@ -61,6 +63,7 @@ def forward_in_pieces(network: StagedNetwork, batch: Batch, scope: Scope) -> Loc
             found = judged(network.loss_fn, pieces.logits, batch.labels)
             deepest, readout = pieces.through_readout(found.error.to(pieces.logits.dtype))
     return LocalPass(
+        inputs=batch.inputs,
         pieces=pieces,
         hiddens=tuple(stage.detach() for stage in pieces.stages),
         error=found.error[:, None] if found.error.dim() == 1 else found.error,

@@ -172,6 +172,14 @@ class CreditRule(ABC):
         """The error of an auxiliary network on the batch, one number; None if the rule has none."""
         return None
 
+    def angles(self, network: StagedNetwork, feedback: Feedback) -> dict[str, float]:
+        """The angle between learnt feedback and the weight that it stands for, in degrees, by name; empty if none."""
+        return {}
+
+    def noise_cosine(self, features: int) -> float | None:
+        """The mean cosine to the gradient that a correct random estimate has at a flat state; None if not random."""
+        return None
+
     def exact_layers(self, depth: int) -> frozenset[int]:
         """Layers whose credit is the gradient by construction."""
         return frozenset()
@@ -240,6 +248,14 @@ class BoundRule(CreditSource):
                 )
             feedbacks.append(source.feedback)
         return self.rule.innermost.signals_under(self.network, feedbacks, batch)
+
+    def angles(self) -> dict[str, float]:
+        """The angles of learnt feedback."""
+        return self.rule.innermost.angles(self.network, self.feedback)
+
+    def noise_cosine(self, features: int) -> float | None:
+        """Declared by the rule."""
+        return self.rule.innermost.noise_cosine(features)
 
     def answers(self, batch: Batch) -> Tensor | None:
         """The rule's own predictions, which never see the labels."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from creditscope.batch import Batch, first_images
 from creditscope.credit import CreditSource
 from creditscope.evidence.alignment import AlignmentLedger, paired_vectors
-from creditscope.evidence.credit import CreditEvidence
+from creditscope.evidence.credit import CreditEvidence, Layers
 from creditscope.probes.hidden_backprop import hidden_backprop
 from creditscope.probes.images import PROBE_IMAGES, Piece
 from creditscope.probes.interventions import intervene
@@ -29,12 +30,14 @@ class CreditLedger:
         self._aligned = AlignmentLedger()
         self.pieces: list[Piece] = []
         self._room = PROBE_IMAGES
+        self._noise: Layers = ()
 
     def add(self, batch: Batch, trace: Trace) -> None:
         """The credit of one batch beside its gradients."""
         signals = checked_signals(self._source, batch, trace)
         credit, gradients = paired_vectors(self._stream, signals, trace)
         self._aligned.add(credit, gradients)
+        self._noise = self._noise or _noise(self._source, signals)
         if self._room > 0:
             count = min(self._room, len(batch.labels))
             few, kept = first_images(batch, count), slice(count)
@@ -64,6 +67,8 @@ class CreditLedger:
             precision=precision(stream, pieces, loss_fn),
             backprop=hidden_backprop(stream, source, blocks, pieces[0].batch, loss_fn=loss_fn, generator=changes),
             residual=_residual(source, self.batches, layers),
+            angles=source.angles(),
+            noise=self._noise,
         )
 
 
@@ -79,3 +84,10 @@ def _residual(source: CreditSource, batches: Sequence[Batch], generator: torch.G
     """Mean over the batches of the residual of the source; None if it has none."""
     parts = [part for batch in batches if (part := source.residual(batch, generator)) is not None]
     return torch.stack(parts).double().mean().item() if parts else None
+
+
+def _noise(source: CreditSource, signals: Sequence[Tensor]) -> Layers:
+    """The declared cosine of a random estimate per layer, NaN where a state is not flat; empty if it is not random."""
+    cosines = [source.noise_cosine(signal[0].numel()) for signal in signals]
+    flat = [math.nan if c is None or s.dim() != 2 else c for c, s in zip(cosines, signals, strict=True)]
+    return () if all(cosine is None for cosine in cosines) else tuple(flat)

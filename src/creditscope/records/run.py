@@ -28,6 +28,7 @@ class HistoryRow(Record):
     gamma: tuple[float, ...] = ()
     gamma_clamped: tuple[float, ...] = ()
     auxiliary: dict[str, float] = Field(default_factory=dict)
+    angles: dict[str, float] = Field(default_factory=dict)  # of learnt feedback to its weight, in degrees
 
 
 class Divergence(Record):

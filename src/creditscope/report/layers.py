@@ -35,6 +35,8 @@ HEADINGS = {
     "gamma_null_std": "std of the null",
     "gamma_random": "Γ of random vectors",
     "bridge_residual": "bridge residual",
+    "gamma_noise": "Γ of a correct estimate",
+    "feedback_angle": "angle of B to W",
 }
 ELSEWHERE = ("gradient_norm", "gamma_null", "gamma_null_std", "gamma_random")  # shown by D2 and D6
 WHY_GATED = "invalid, because the reference gradient lies below the clamp or the step is absolute (D2)"

@@ -60,6 +60,7 @@ def measured(credit: BoundRule, data: Dataset, done: Done) -> HistoryRow:
         gamma=() if alignment is None else alignment.exact,
         gamma_clamped=() if alignment is None else alignment.clamped,
         auxiliary=done.auxiliary,
+        angles=credit.angles(),
     )
 
 

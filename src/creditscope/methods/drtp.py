@@ -1,0 +1,38 @@
+"""Direct random target projection: the labels alone, through fixed random matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from creditscope.errors import InvalidInput
+from creditscope.methods import method
+from creditscope.methods.dfa import DirectFeedback
+from creditscope.methods.local import LocalPass
+
+
+@method(
+    "drtp",
+    summary="Direct random target projection: every state receives its label through its own fixed random matrix.",
+    formula="a_l = -y B_l,  y = onehot(labels)",
+    feedback="B_l (classes × features of h_l) ~ N(0, 1)/√classes, drawn once",
+    paper="Frenkel, Lefebvre and Bol (2021)",
+)
+@dataclass(frozen=True)
+class TargetProjection(DirectFeedback):
+    """Every state receives the one-hot label through its own fixed random matrix; options as those of DFA.
+
+    DFA = softmax(logits) B_l + DRTP, so that this credit knows the sign of DFA's and does not move with the logits. The
+    published code has +y B_l, which is the same with -B_l.
+    """
+
+    def message(self, seen: LocalPass) -> Tensor:
+        """-y."""
+        if seen.labels.dim() != 1 or seen.labels.is_floating_point():
+            raise InvalidInput(
+                f"drtp needs one class number per sample, got labels of shape {tuple(seen.labels.shape)}.\n"
+                "There is no one-hot target to project. Use 'dfa', which projects the error of any loss."
+            )
+        return -F.one_hot(seen.labels.long(), seen.error.shape[-1]).to(seen.error)

@@ -1,0 +1,106 @@
+"""Forward gradients: unbiased, as noisy as predicted, and without a backward pass."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.methods.conftest import small
+
+from creditscope.batch import Batch
+from creditscope.errors import InvalidInput
+from creditscope.methods.forward_gradient import ForwardGradient, estimate
+from creditscope.methods.local import forward_in_pieces
+from creditscope.methods.rule import EVERYTHING, Feedback
+from creditscope.networks.build import build
+from creditscope.networks.staged import StagedNetwork
+from creditscope.stream.find import find_stream
+from creditscope.stream.trace import capture
+
+
+def drawn(shape: torch.Size, count: int, seed: int) -> torch.Tensor:
+    return torch.randn((count, *shape), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_the_estimate_is_the_slope_along_each_direction_times_the_direction(
+    network: StagedNetwork, batch: Batch
+) -> None:
+    """mean over K of ⟨g_l, v⟩ v, with the g_l of backprop."""
+    seen = forward_in_pieces(network, batch, EVERYTHING)
+    directions = [drawn(state.shape, 3, 10 + layer) for layer, state in enumerate(seen.hiddens)]
+    gradients = capture(find_stream(network), batch).gradients
+    for found, v, g in zip(estimate(network, seen, directions), directions, gradients, strict=True):
+        expected = torch.zeros_like(found)
+        for k in range(3):
+            for sample in range(len(found)):
+                expected[sample] += (v[k, sample] * g[sample]).sum() * v[k, sample] / 3
+        torch.testing.assert_close(found, expected)
+
+
+def test_no_backward_pass_is_run(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = small("resmlp")
+    seen = forward_in_pieces(network, batch, EVERYTHING)
+    expected = ForwardGradient().signals(network, Feedback(), seen)
+
+    def refused(*args: object, **kwargs: object) -> None:
+        raise AssertionError("a backward pass")
+
+    monkeypatch.setattr(torch.autograd, "grad", refused)
+    monkeypatch.setattr(torch.autograd, "backward", refused)
+    monkeypatch.setattr(torch.Tensor, "backward", refused)
+    with torch.no_grad():
+        found = ForwardGradient().signals(network, Feedback(), seen)
+    assert all(torch.equal(one, two) for one, two in zip(found, expected, strict=True))
+
+
+def test_it_is_unbiased(batch: Batch) -> None:
+    """Over 4,000 draws the mean of every entry lies within its own standard error of g: z-scores as of N(0, 1)."""
+    network = small("mlp")
+    seen = forward_in_pieces(network, batch, EVERYTHING)
+    gradients = capture(find_stream(network), batch).gradients
+    draws = 4000
+    directions = [drawn(state.shape, draws, 20 + layer) for layer, state in enumerate(seen.hiddens)]
+    means = estimate(network, seen, directions)
+    for mean, v, g in zip(means, directions, gradients, strict=True):
+        slopes = (v * g).sum(-1, keepdim=True)
+        error = (slopes * v).std(0) / math.sqrt(draws)
+        alive = error > 0
+        z = ((mean - g) / error)[alive]
+        assert z.abs().max() < 5
+        assert abs(z.square().mean().item() - 1) < 5 * math.sqrt(2 / z.numel()) + 0.5
+
+
+@pytest.mark.parametrize("draws", [16, 64])
+@pytest.mark.parametrize("width", [32, 128])
+def test_its_cosine_to_the_gradient_is_the_predicted_one(draws: int, width: int) -> None:
+    """E cos ≈ √(K/(K + d + 1)), within 5 % for K >= 16."""
+    network = build("mlp", 20, 4, 0, widths=(width,), depth=2, activation="tanh").double()
+    inputs = drawn(torch.Size((20,)), 400, 1)
+    batch, rule = Batch(inputs, torch.arange(400) % 4), ForwardGradient(draws=draws)
+    signals = rule.credit(network, Feedback(), batch).signals
+    for signal, g in zip(signals, capture(find_stream(network), batch).gradients, strict=True):
+        cosine = F.cosine_similarity(signal, g).mean().item()
+        assert cosine == pytest.approx(rule.noise_cosine(width), rel=0.05)
+
+
+def test_a_sample_has_the_same_credit_in_any_batch_and_another_sample_another(batch: Batch) -> None:
+    network, rule = small("student_net"), ForwardGradient()
+    whole = rule.credit(network, Feedback(), batch).signals[1]
+    part = rule.credit(network, Feedback(), Batch(batch.inputs[2:4], batch.labels[2:4])).signals[1]
+    torch.testing.assert_close(part, whole[2:4])
+    assert F.cosine_similarity(whole[0], whole[1], 0).abs() < 0.99
+
+
+@pytest.mark.parametrize("draws", [0, -1])
+def test_no_draw_is_refused(draws: int) -> None:
+    with pytest.raises(InvalidInput, match="draws must be a whole number of at least 1"):
+        ForwardGradient(draws=draws)
+
+
+def test_another_loss_is_refused(batch: Batch) -> None:
+    network = small("resmlp")
+    network.loss_fn = lambda logits, labels: F.cross_entropy(logits, labels, reduction="none")
+    with pytest.raises(InvalidInput, match="not another loss_fn"):
+        ForwardGradient().credit(network, Feedback(), batch)
