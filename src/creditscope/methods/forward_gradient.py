@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import math
 import warnings
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from creditscope.networks.staged import StagedNetwork
 
 with warnings.catch_warnings():  # the first forward-mode pass of a process loads rules that PyTorch scripts, and warns
     warnings.simplefilter("ignore", DeprecationWarning)
-    importlib.import_module("torch._decomp.decompositions_for_jvp")
+    import torch._decomp.decompositions_for_jvp
 
 
 @method(
