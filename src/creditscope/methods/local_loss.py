@@ -39,6 +39,7 @@ class Head(nn.Module):
     "local_loss",
     summary="Local losses: every state has a linear head of its own, and the gradient of its loss is the credit.",
     formula="a_l = ∂CE(M_l h_l, y)/∂h_l,  M_l trained on the same loss",
+    reference="the loss of each state's own head",
     paper="Nøkland and Eidnes (2019); summed predictions: Mono-Forward, Gong, Li and Abdulla (2025)",
 )
 @dataclass(frozen=True)
