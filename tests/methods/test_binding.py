@@ -113,6 +113,56 @@ def test_on_our_networks_the_view_of_any_model_equals_the_present_path(name: str
         torch.testing.assert_close(signal, again)
 
 
+@pytest.mark.parametrize("on", ["resmlp", "student_net", "vit_mini"])
+@pytest.mark.parametrize("name", ["ep", "predictive_coding", "state_bridge", "credit_bridge", "target_prop"])
+@pytest.mark.filterwarnings("ignore:Full backward hook")
+def test_rules_that_run_stages_alone_find_the_same_states_in_any_model(name: str, on: str) -> None:
+    """The same network through its hooks: its stages are run by replacing states in calls of the whole model."""
+    network = small(on)
+    batch = Batch(torch.randn(5, 3, 8, 8, generator=torch.Generator().manual_seed(1)).double(), torch.arange(5) % 4)
+    view = AdaptedNetwork(network, find_stream(network, "blocks"))
+    view.learn_structure(batch.inputs)
+    chosen = methods[name]()
+    try:
+        feedback = chosen.feedback(network, batch, run_generator(0))
+    except InvalidInput:
+        with pytest.raises(InvalidInput):
+            chosen.feedback(view, batch, run_generator(0))
+        return
+    seen = chosen.feedback(view, batch, run_generator(0))
+    one, other = chosen.credit(network, feedback, batch), chosen.credit(view, seen, batch)
+    for signal, again in zip(one.signals, other.signals, strict=True):
+        torch.testing.assert_close(signal, again, rtol=1e-6, atol=1e-9)
+    same(one.gradients, other.gradients, rtol=1e-6, atol=1e-9)
+
+
+def test_a_replayed_stage_draws_the_same_dropout_and_moves_no_statistics() -> None:
+    model, batch = Tokens().train(), images(6, shape=(7, FEATURES))
+    bound = rule("ep", model, example=batch)
+    states = bound.network.walk(batch.inputs).states
+    for layer, found in enumerate(bound.network.stages_at(states[:-1])):
+        torch.testing.assert_close(found, states[layer + 1])
+    convolved, given = convolutional().train(), images(6, shape=(2, 6, 6))
+    view = rule("ep", convolved, example=given, blocks=["1", "2"])
+    with torch.no_grad():
+        reached = view.network.walk(given.inputs).states
+        before = [buffer.clone() for buffer in convolved.buffers()]
+        view.network.readout(reached[-1])
+    assert all(torch.equal(a, b) for a, b in zip(before, convolved.buffers(), strict=True))
+
+
+def test_states_that_other_modules_read_cannot_be_replaced() -> None:
+    class Around(Branches):
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.inlet(x)
+            for layer in self.layers:
+                h = torch.tanh(h) + layer(h)
+            return self.readout(h)
+
+    with pytest.raises(ModelMismatch, match="may be read by other modules than its blocks"):
+        rule("ep", Around(), example=images(6), blocks="layers")
+
+
 def test_feedback_in_every_weight_with_the_weights_themselves_is_backprop() -> None:
     model, batch = Branches().double(), in_double(images(6))
     bound = rule("fa_weights", model, example=batch)

@@ -4,81 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from creditscope.errors import CreditscopeError, ModelMismatch
+from creditscope.methods.graph_pieces import Branches, GraphPieces
 from creditscope.methods.membership import Members, Tied, adds, members
-from creditscope.networks.staged import Asked, Pieces, StagedNetwork, Walk
+from creditscope.networks.staged import Pieces, StagedNetwork, Walk
 from creditscope.stream.find import find_stream
 from creditscope.stream.isolation import undisturbed
+from creditscope.stream.replacement import without_statistics
 from creditscope.stream.states import Pass, Stream
 
 
 @dataclass(frozen=True, slots=True)
-class GraphPieces(Pieces):
-    """One forward pass in one graph; no gradient crosses a border because each product asks for one stage only.
+class LastPass:
+    """What the last forward pass ran on: inputs, number of samples, random state; the parameters of its read-out."""
 
-    parts    the parameters of each stage: autograd never leaves a stage on its way to them
-    anchors  the tensors to differentiate by for h_0..h_L
-    tied     parameters of the read-out that the embedding uses too
-    """
-
-    parts: Members
-    anchors: Sequence[Tensor]
-    oriented: Callable[[Tensor], Tensor]
-    tied: frozenset[str]
-
-    def through_readout(self, cotangent: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """As for pieces; a tied parameter gets the contribution of the read-out alone."""
-        tied = {name: p for name, p in self.outside.items() if name in self.tied}
-        products = self._above_the_borders(cotangent, tied)
-        alone = {name: p for name, p in self.outside.items() if name not in self.tied}
-        slope, *others = torch.autograd.grad(self.logits, [self.deepest, *alone.values()], cotangent, allow_unused=True)
-        products |= {name: p for name, p in zip(alone, others, strict=True) if p is not None}
-        return self.oriented(slope), products
-
-    def _above_the_borders(self, cotangent: Tensor, tied: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
-        """Products along the paths that pass no state: what would pass one is set to zero there."""
-        if not tied:
-            return {}
-        hooks = [anchor.register_hook(torch.zeros_like) for anchor in self.anchors]  # type: ignore[no-untyped-call]
-        try:
-            products = torch.autograd.grad(self.logits, list(tied.values()), cotangent, retain_graph=True)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return dict(zip(tied, products, strict=True))
-
-    def products(self, asked: Sequence[Asked], learning: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
-        """One call per stage, restricted to its own parameters."""
-        gradients: dict[str, Tensor] = {}
-        for stage, own in enumerate(self.parts.stages):
-            named = {name: p for name, p in learning.items() if name in own}
-            gradients |= Pieces.products(self, [one for one in asked if one.stage == stage], named)
-        return gradients
-
-
-class Branches(Sequence[Tensor]):
-    """f_0..f_{L-1}, computed when they are asked for: h_{l+1} - h_l where the stage adds to h_l, else h_{l+1}."""
-
-    def __init__(self, states: Sequence[Tensor], residual: Sequence[bool]) -> None:
-        self._states, self._residual = states, residual
-
-    def __len__(self) -> int:
-        return len(self._residual)
-
-    @overload
-    def __getitem__(self, index: int) -> Tensor: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Tensor]: ...
-    def __getitem__(self, index: int | slice) -> Tensor | Sequence[Tensor]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        below, above = self._states[index], self._states[index + 1]
-        return above - below if self._residual[index] else above
+    inputs: Any
+    count: int
+    random: Tensor
+    readout: frozenset[str]
 
 
 class AdaptedNetwork(StagedNetwork):
@@ -89,6 +37,7 @@ class AdaptedNetwork(StagedNetwork):
     """
 
     wraps = "model"
+    residual = False  # `branch` gives the next state itself
 
     def __init__(self, model: nn.Module, stream: Stream, *, tied: Tied | None = None) -> None:
         super().__init__()
@@ -98,6 +47,7 @@ class AdaptedNetwork(StagedNetwork):
         self._known: dict[tuple[bool, ...], Members] = {}
         self._residual: tuple[bool, ...] = ()
         self._in_blocks: dict[str, int] = {}
+        self._pass: LastPass | None = None
 
     def named_parameters(self, *args: Any, **options: Any) -> Iterator[tuple[str, nn.Parameter]]:
         """The model's, under the model's own names."""
@@ -150,14 +100,14 @@ class AdaptedNetwork(StagedNetwork):
 
     def walk(self, inputs: Any, *, from_embedding: bool = True) -> Walk:
         """One call of the model, in one graph."""
-        run = self.stream.in_one_graph(inputs)
+        run = self._run(inputs)
         return Walk(
             run.hiddens, run.anchors, Branches(run.hiddens, self._residual), run.logits, oriented=self.stream.oriented
         )
 
     def in_pieces(self, inputs: Any, learns: Callable[[int], bool]) -> Pieces:
         """One call of the model; refused where parts share parameters."""
-        run = self.stream.in_one_graph(inputs)
+        run = self._run(inputs)
         found = self._members(run)
         parts = found.separate(self.title)
         outside = {name: p for name, p in self.named_parameters() if name in parts.readout}
@@ -173,6 +123,14 @@ class AdaptedNetwork(StagedNetwork):
             tied=found.tied & parts.readout,
         )
 
+    def _run(self, inputs: Any) -> Pass:
+        """One call of the model, kept in mind for rules that run its stages again."""
+        random = torch.random.get_rng_state()
+        run = self.stream.in_one_graph(inputs)
+        readout = self._members(run).readout if torch.is_grad_enabled() else frozenset[str]()
+        self._pass = LastPass(inputs, len(run.hiddens[0]), random, readout)
+        return run
+
     def _members(self, run: Pass) -> Members:
         """The parts of a pass; read off the graph again when a parameter was frozen or the mode changed."""
         named = list(self.named_parameters())
@@ -184,22 +142,48 @@ class AdaptedNetwork(StagedNetwork):
         return self._known[key]
 
     def embedding(self, inputs: Any) -> Tensor:
-        """Refused: the model runs as a whole."""
-        raise self._only_whole()
+        """h_0 of these inputs, which the stages and the read-out run on from now on."""
+        return self.walk(inputs).states[0]
 
     def branch(self, index: int, state: Tensor) -> Tensor:
-        """Refused: the model runs as a whole."""
-        raise self._only_whole()
+        """F_l(state), the next state, on the inputs of the last pass."""
+        return self._replayed({index: state})[0][index]
+
+    def stages_at(self, states: Sequence[Tensor]) -> list[Tensor]:
+        """Every stage at a state of its own, in one call of the model."""
+        return self._replayed(dict(enumerate(states)))[0]
 
     def readout(self, state: Tensor) -> Tensor:
-        """Refused: the model runs as a whole."""
-        raise self._only_whole()
+        """The logits at h_L = state; several batches of states one after the other."""
+        last = self._last()
+        return torch.cat([self._replayed({self.depth: part})[1] for part in torch.split(state, last.count)])
 
-    def _only_whole(self) -> ModelMismatch:
-        return ModelMismatch(
-            f"This rule runs the stages of a network one by one, and {self.title} runs as a whole.\n"
-            "Its credit cannot be computed on this model. Use 'bp', 'dfa', 'fa' or 'fa_weights'."
-        )
+    def readout_parameters(self) -> dict[str, nn.Parameter]:
+        """Those of the last pass."""
+        return {name: p for name, p in self.named_parameters() if name in self._last().readout}
+
+    def _replayed(self, states: Mapping[int, Tensor]) -> tuple[list[Tensor], Tensor]:
+        """The last pass once more with states replaced: same inputs, same dropout, running statistics untouched."""
+        last = self._last()
+        with torch.random.fork_rng(devices=[]), without_statistics(self.model):
+            torch.random.set_rng_state(last.random)
+            found = self.stream.at(last.inputs, states)
+        if found is None:
+            raise ModelMismatch(
+                f"This rule runs the stages of a network at states of its own, and the states of {self.title} may be "
+                "read by other modules than its blocks.\n"
+                "Those would still see the old states. Use a rule that needs the forward pass alone, such as 'dfa' or "
+                "'fa', or name other blocks with blocks=."
+            )
+        return found
+
+    def _last(self) -> LastPass:
+        if self._pass is None:
+            raise ModelMismatch(
+                f"{self.title} has not run yet, so that its stages have no inputs to run on.\n"
+                "They may need more of them than the state. Run the model first."
+            )
+        return self._pass
 
 
 def adapted(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.batch import Batch
-from creditscope.errors import InvalidInput
+from creditscope.errors import InvalidInput, ModelMismatch
 from creditscope.methods import methods
 from creditscope.methods.adapted import adapted
 from creditscope.methods.loss import LossFunction
@@ -142,8 +142,14 @@ def rule(
         if loss_fn is None:
             with torch.no_grad():
                 check_labels(batch.labels, network.walk(batch.inputs).logits)
-        feedback = chosen.feedback(network, batch, generator).to(batch.labels.device)
-        chosen.credit(network, feedback, batch)  # refuses a model that the rule cannot credit, before any training
+        try:
+            feedback = chosen.feedback(network, batch, generator).to(batch.labels.device)
+            chosen.credit(network, feedback, batch)  # refuses a model that the rule cannot credit, before any training
+        except (RuntimeError, ValueError, IndexError, AttributeError) as error:
+            raise ModelMismatch(
+                f"The rule {name!r} failed on {network.title}: {type(error).__name__}: {error}\n"
+                "It would fail in the first step of the training. Use another rule, or a model with other layers."
+            ) from error
     return ModelRule(chosen, network, feedback, batch, generator)
 
 

@@ -47,7 +47,7 @@ def largest_curvature(
 
 def _energy(network: StagedNetwork, states: list[Tensor], embedded: Tensor, labels: Tensor, rho: float) -> Tensor:
     """The sum over the samples, in one graph."""
-    predicted = [network.merge(layer, h, network.branch(layer, h)) for layer, h in enumerate(states[:-1])]
+    predicted = network.stages_at(states[:-1])
     errors = [h - p for h, p in zip(states, [embedded, *predicted], strict=True)]
     squares = torch.stack([error.square().sum() for error in errors]).sum()
     return F.cross_entropy(network.readout(states[-1]), labels, reduction="sum") + rho / 2 * squares

@@ -126,7 +126,7 @@ def as_mlp(network: StagedNetwork, rule: str) -> MLP:
     """The network as a plain MLP; any other is refused."""
     if not isinstance(network, MLP):
         raise InvalidInput(
-            f"{rule} was given a {type(network).__name__}, but is defined for 'mlp' only.\n"
+            f"{rule} was given a {network.title}, but is defined for 'mlp' only.\n"
             "Its updates are those of fully connected layers. Use 'mlp', or another method."
         )
     return network

@@ -87,7 +87,7 @@ class ReadOut:
 
 def read_out(network: StagedNetwork, state: Tensor, labels: Tensor) -> ReadOut:
     """One forward and one backward pass through the read-out alone."""
-    outside = {n: p for n, p in network.named_parameters() if p.requires_grad and network.block_of(n) is None}
+    outside = network.readout_parameters()
     with torch.enable_grad():
         leaf = state.detach().requires_grad_()
         logits = network.readout(leaf)

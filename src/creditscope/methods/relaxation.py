@@ -131,7 +131,7 @@ def predict(network: StagedNetwork, states: Sequence[Tensor]) -> Forecast:
     """What every block makes of its own state, one forward pass in pieces."""
     with torch.enable_grad():
         below = [state.detach().requires_grad_() for state in states[:-1]]
-        return Forecast(below, [network.merge(layer, h, network.branch(layer, h)) for layer, h in enumerate(below)])
+        return Forecast(below, network.stages_at(below))
 
 
 def slack(*terms: Tensor) -> Tensor:

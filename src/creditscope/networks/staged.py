@@ -146,6 +146,14 @@ class StagedNetwork(nn.Module, metaclass=Seeded):
             hiddens.append(self.merge(index, hiddens[-1], self.branch(index, hiddens[-1])))
         return hiddens
 
+    def stages_at(self, states: Sequence[Tensor]) -> list[Tensor]:
+        """F_0(z_0)..F_{L-1}(z_{L-1}): what every block makes of a state of its own."""
+        return [self.merge(layer, state, self.branch(layer, state)) for layer, state in enumerate(states)]
+
+    def readout_parameters(self) -> dict[str, nn.Parameter]:
+        """The parameters that the read-out may use: those outside of the blocks."""
+        return {name: p for name, p in self.named_parameters() if p.requires_grad and self.block_of(name) is None}
+
     def walk(self, inputs: Tensor, *, from_embedding: bool = True) -> Walk:
         """One forward pass in one graph, which begins at the parameters of the embedding or else at h_0."""
         first = self.embedding(inputs)
@@ -164,8 +172,7 @@ class StagedNetwork(nn.Module, metaclass=Seeded):
                 branches.append(self.branch(index, state))
                 stages.append(self.merge(index, state, branches[-1]))
         deepest = stages[-1].detach().requires_grad_()
-        outside = {name: p for name, p in self.named_parameters() if p.requires_grad and self.block_of(name) is None}
-        return Pieces(stages, branches, deepest, self.readout(deepest), outside)
+        return Pieces(stages, branches, deepest, self.readout(deepest), self.readout_parameters())
 
     @overload
     def forward(self, inputs: Tensor, return_hidden: Literal[False] = False) -> Tensor: ...

@@ -83,6 +83,10 @@ class SearchedStream(Stream):
         """As the stream that was found."""
         return self.resolved(inputs).in_one_graph(inputs)
 
+    def at(self, inputs: Any, states: Shifts) -> tuple[list[Tensor], Tensor] | None:
+        """As the stream that was found."""
+        return self.resolved(inputs).at(inputs, states)
+
     def certain(self, layer: int) -> bool:
         """As the stream that was found."""
         return self._resolved is not None and self._resolved.certain(layer)

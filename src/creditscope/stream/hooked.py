@@ -13,6 +13,7 @@ from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.candidates import calls_in_turn
 from creditscope.stream.hooks import BlockCalls, HookedBlocks
 from creditscope.stream.reading import Read
+from creditscope.stream.replacement import replacing
 from creditscope.stream.states import Pass, Shifts, Stream, called, logits_of
 
 
@@ -43,6 +44,7 @@ class HookStream(Stream):
 
     def _hook(self, calls: BlockCalls) -> None:
         self._listed = list(calls.blocks)
+        self._replaceable = not calls.repeated and calls.argument == 0
         self._hooked = HookedBlocks(self.model, calls if self._reader is None else calls.and_once(self._reader))
 
     @property
@@ -62,6 +64,23 @@ class HookStream(Stream):
             return Pass(tuple(map(self.oriented, states)), states, logits)
         deepest = states[-1] + last if all(self._branches) else last
         return Pass(tuple(map(self.oriented, (*states, deepest))), (*states, last), logits)
+
+    def at(self, inputs: Any, states: Shifts) -> tuple[list[Tensor], Tensor] | None:
+        """One call of the model with its states replaced; refused where other modules may read a state too."""
+        if self._branches is None:
+            self._branches = self._examine(inputs)
+        if not self._replaceable or not all(map(self.certain, range(len(self._listed)))):
+            return None
+        modules = self._listed if self._reader is None else [*self._listed, self._reader]
+        turned = {layer: self._as_it_came(state) for layer, state in states.items()}
+        with replacing(modules, self._branches, turned, reader=self._reader is not None) as seen:
+            logits = logits_of(called(self.model, inputs))
+        predicted = []
+        for index in range(len(self._listed)):
+            read, left = turned.get(index, seen.entered[index]), seen.outputs[index]
+            following = seen.entered.get(index + 1, left)
+            predicted.append(self.oriented(read + left if self._branches[index] else following))
+        return predicted, logits
 
     def checks(self) -> dict[str, Guard]:
         """A guess, where nothing shows whether the stream bypasses the last block."""

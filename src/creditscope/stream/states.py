@@ -44,6 +44,13 @@ class Stream(ABC):
         """One forward pass whose graph begins at the model's parameters, those of the embedding included."""
         return self.run(inputs)
 
+    def at(self, inputs: Any, states: Shifts) -> tuple[list[Tensor], Tensor] | None:
+        """F_0(z_0)..F_{L-1}(z_{L-1}) and the logits at z_L, with z_l = states[l] in the place of h_l where it is given.
+
+        None where the model's states cannot be replaced.
+        """
+        return None
+
     def certain(self, layer: int) -> bool:
         """Whether a shift of h_layer reaches every use that the model makes of it."""
         return True
@@ -142,6 +149,15 @@ class StagedStream(Stream):
             state = _shifted(self._stages.merge(index, state, branch), shifts.get(index + 1))
             hiddens.append(state)
         return Pass(tuple(hiddens), tuple(hiddens), self._stages.readout(state))
+
+    def at(self, inputs: Any, states: Shifts) -> tuple[list[Tensor], Tensor] | None:
+        """Every stage alone."""
+        predicted: list[Tensor] = []
+        state = states[0] if 0 in states else self._stages.embedding(inputs)
+        for index in range(len(self._stages.blocks)):
+            predicted.append(self._stages.merge(index, state, self._stages.branch(index, state)))
+            state = states.get(index + 1, predicted[-1])
+        return predicted, self._stages.readout(state)
 
     def onward(self, layer: int, state: Tensor) -> Tensor | None:
         """The blocks from `layer` on, and the read-out."""
