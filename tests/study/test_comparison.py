@@ -36,6 +36,13 @@ def test_the_methods_of_a_study_are_compared_seed_by_seed(tmp_path):
     assert "bp - dfa" in str(found)
 
 
+def test_the_test_images_of_the_runs_count(tmp_path):
+    table = rows(tmp_path)
+    images = {seed.key: 400 if row.spec.method == "bp" else 500 for row in table for seed in row.seeds}
+    (found,) = compare_rows(table, images=images)
+    assert found.pairs == compare_all({"bp": BP, "dfa": DFA}, 400)
+
+
 GRID = TEXT.replace('method = ["bp", "dfa"]', 'method = ["bp", "dfa"]\nlearning_rate = [0.001, 0.01]')
 
 

@@ -47,7 +47,9 @@ def compare(
         parsing.writable(plot, "The plot")
     store = open_store(folder, results)
     _, runs = planned(file, budget, plugin, store, only)
-    comparisons = compare_rows(audit_table(runs, store), by, unmatched=unmatched)
+    rows = audit_table(runs, store)
+    images = {seed.key: store.record(seed.key).test_images for row in rows for seed in row.seeds}
+    comparisons = compare_rows(rows, by, images=images, unmatched=unmatched)
     say(as_json(comparisons) if json else comparison_page(comparisons, width() if sys.stdout.isatty() else WIDE))
     if plot is not None:
         from creditscope.report.charts.forest import write_forest

@@ -130,8 +130,12 @@ def _check_common(methods: Mapping[str, Mapping[int, float]], unmatched: bool) -
                 )
 
 
-def compare_rows(rows: Sequence[AuditRow], by: str = "method", *, unmatched: bool = False) -> list[Comparison]:
+def compare_rows(
+    rows: Sequence[AuditRow], by: str = "method", *, images: Mapping[str, int] | None = None, unmatched: bool = False
+) -> list[Comparison]:
     """The trained rows of a study compared by a setting, apart for each recipe that they share.
+
+    images  test images behind the accuracy of a run, by its key
 
     Levels that do not occur in the same recipes are refused: a difference would be one of recipes. `unmatched` compares
     all rows in one table all the same, each under its own label.
@@ -142,7 +146,7 @@ def compare_rows(rows: Sequence[AuditRow], by: str = "method", *, unmatched: boo
     if by not in names:
         raise UnknownName(unknown("setting", by, list(names)))
     if unmatched:
-        return [_of_rows({row.label: row for row in trained}, by, "", unmatched=True)]
+        return [_of_rows({row.label: row for row in trained}, by, "", images or {}, unmatched=True)]
     recipes = [{name: value for name, value in run.items() if not _belongs(name, by)} for run in settings]
     groups: dict[str, dict[str, AuditRow]] = {}
     for row, run, recipe in zip(trained, settings, recipes, strict=True):
@@ -163,7 +167,7 @@ def compare_rows(rows: Sequence[AuditRow], by: str = "method", *, unmatched: boo
         )
     shared = dict(zip((repr(sorted(r.items(), key=str)) for r in recipes), recipes, strict=True))
     return [
-        _of_rows(group, by, ", ".join(f"{name} {written(shared[key].get(name))}" for name in differing))
+        _of_rows(group, by, ", ".join(f"{name} {written(shared[key].get(name))}" for name in differing), images or {})
         for key, group in groups.items()
     ]
 
@@ -188,10 +192,14 @@ def _level(run: Mapping[str, Any], by: str, fallback: str) -> str:
     return f"{name} + penalty {written(run['penalty'])}" if run.get("penalty") else name
 
 
-def _of_rows(rows: Mapping[str, AuditRow], by: str, setting: str, *, unmatched: bool = False) -> Comparison:
+def _of_rows(
+    rows: Mapping[str, AuditRow], by: str, setting: str, images: Mapping[str, int], *, unmatched: bool = False
+) -> Comparison:
+    """The pairs of one setting; their images are those of the run that had the fewest."""
     by_seed = {level: {seed.seed: seed.accuracy for seed in row.seeds} for level, row in rows.items()}
     _check_common(by_seed, unmatched)
-    return Comparison(compare_all(by_seed, None), by, setting)
+    counts = [images[seed.key] for row in rows.values() for seed in row.seeds if seed.key in images]
+    return Comparison(compare_all(by_seed, min(counts, default=None)), by, setting)
 
 
 def _row(pair: PairComparison) -> dict[str, Any]:
