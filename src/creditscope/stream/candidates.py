@@ -16,6 +16,7 @@ from creditscope.stream.forward_calls import Call, Edge, ForwardCalls, in_line, 
 from creditscope.stream.hooks import BlockCalls, residual
 from creditscope.stream.states import logits_of
 
+NEARLY_ALL = 0.9  # of the weights of a run of several types: its blocks of one type are then the stream
 COVERS = 0.2  # a stream is a detail of another one if it has less than this share of its weights
 
 
@@ -88,6 +89,7 @@ def _streams(recorded: ForwardCalls, graph: Bottlenecks, runs: Sequence[list[Cal
 
     Where one consists of bottlenecks, runs that take another pass of the model to examine are not: they are no rivals.
     """
+    runs = [run for run in runs if not _mostly_of_one_type(run, runs)]
     streams: list[Run] = []
     waiting: list[tuple[Run, list[int]]] = []
     for calls in sorted(runs, key=len, reverse=True):
@@ -110,6 +112,16 @@ def _streams(recorded: ForwardCalls, graph: Bottlenecks, runs: Sequence[list[Cal
         if not any(run.part_of(other) for other in streams) and in_line(recorded, run.calls, loose):
             streams.append(run)
     return [run for run in streams if not any(run.part_of(other) for other in streams)]
+
+
+def _mostly_of_one_type(run: list[Call], runs: Sequence[list[Call]]) -> bool:
+    """Whether a run of several types has nearly all its weights in blocks of one type that are a run themselves."""
+    if len({type(call.module) for call in run}) == 1:
+        return False
+    whole, own = Run(tuple(run)), {id(call) for call in run}
+    parts = [Run(tuple(part)) for part in runs if len(part) < len(run) and {id(call) for call in part} < own]
+    alike = [part for part in parts if len({type(call.module) for call in part.calls}) == 1]
+    return any(part.parameters() >= NEARLY_ALL * whole.parameters() for part in alike)
 
 
 def _possible(graph: Bottlenecks, run: Run) -> bool:
