@@ -14,6 +14,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 OTHERS := $(VENV)/thirdparty
+WATCHER := $(VENV)/weightwatcher
 AXE := $(VENV)/node/node_modules/axe-core/axe.min.js
 
 help: ## list the targets
@@ -68,6 +69,15 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 	$(PIP) install --quiet -c $(VENV)/constraints.txt -e '.[dev,docs]'
 	@touch $@
 
+# WeightWatcher is a peer on the page of validation, not a dependency. It too lives on top of the first environment.
+$(WATCHER)/.installed: $(VENV)/.installed
+	@rm -rf $(WATCHER)
+	@$(BIN)/python -m venv $(WATCHER)
+	@$(BIN)/python -c 'import site; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
+	  > "$$($(WATCHER)/bin/python -c 'import site; print(site.getsitepackages()[0])')/beneath.pth"
+	$(WATCHER)/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt weightwatcher==0.7.7
+	@touch $@
+
 constraints: $(OTHERS)/.installed $(VENV)/.installed-docs ## pin constraints.txt to what the environments hold now
 	@{ echo "# The tested versions, written by make constraints. A torch already in .venv takes precedence."; \
 	  $(OTHERS)/bin/python -m pip --disable-pip-version-check freeze --exclude-editable | sed -E 's/\+cpu$$//'; } > constraints.txt.part
@@ -117,8 +127,9 @@ demo: install ## two minutes: a decent accuracy, walked back by the audit
 reproduce: install ## run or resume every experiment of the audited paper, laptop budget; hours the first time
 	$(BIN)/creditscope reproduce hao2026 --records results/records
 
-validation: install ## audit every planted fault and every sound network, write docs/validation.md; below 10 minutes on 2 cores
+validation: install $(WATCHER)/.installed ## audit every planted fault and every sound network, write docs/validation.md; below 10 minutes on 2 cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.planted.suite results/validation.json
+	OMP_NUM_THREADS=1 $(WATCHER)/bin/python -m tests.planted.watcher results/weightwatcher.json
 	$(BIN)/python docs/generate/validation.py
 
 pictures: install ## take the pictures of the README again, from the pages of the demonstration; needs chromium

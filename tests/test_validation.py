@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from docs.generate import validation
 from tests.planted.faults import BASES, FAULTS
-from tests.planted.healthy import BOUNDARY, HEALTHY
+from tests.planted.healthy import HEALTHY
 
 from creditscope.diagnostics import diagnostics
 from creditscope.protocols import PROTOCOLS
-from creditscope.statistics.calibration import NARROW
 
 RUN = validation.results()
 
@@ -22,7 +21,9 @@ def test_the_stored_run_has_every_case_of_the_suite() -> None:
     assert {(row["base"], row["name"]) for row in RUN["faults"]} == {(fault.base, fault.name) for fault in FAULTS}
     names = {sound.name for sound in HEALTHY} | {f"{name}, trained, with its control" for name in BASES}
     assert {row["name"] for row in RUN["healthy"]} == names
-    assert [row["name"] for row in RUN["boundary"]] == [sound.name for sound in BOUNDARY]
+    watched = RUN["weightwatcher"]
+    assert {row["name"] for row in watched["healthy"]} == names
+    assert len(watched["faults"]) == len(FAULTS)
 
 
 @pytest.mark.parametrize("code", validation.CALIBRATED)
@@ -33,16 +34,23 @@ def test_a_calibrated_limit_is_the_geometric_middle_of_its_gap(code: str) -> Non
 
 
 @pytest.mark.parametrize("code", validation.CALIBRATED)
-def test_a_diagnostic_that_can_fail_a_network_has_a_gap_of_a_decade(code: str) -> None:
-    assert validation.gaps(RUN)[code].decades >= NARROW or code not in PROTOCOLS["strict"].codes
+def test_a_diagnostic_can_fail_a_network_if_and_only_if_its_gap_is_a_decade_wide(code: str) -> None:
+    assert validation.gaps(RUN)[code].decides == (code in PROTOCOLS["strict"].codes)
+
+
+def test_the_networks_that_faults_are_planted_in_have_a_reference_above_the_floor() -> None:
+    bases = [row for row in RUN["healthy"] if row["name"].endswith("with its control")]
+    assert len(bases) == len(BASES)
+    assert not any(validation.fires(row, "D2:tail") for row in bases)
 
 
 def test_no_knowable_fault_passed_in_silence_and_no_sound_network_failed() -> None:
     graded = [*validation.graded(RUN, "network"), *validation.graded(RUN, "claim")]
     assert [row["name"] for row in graded if row["silent"]] == []
     assert [row["name"] for row in graded if row["grade"] == "fails" and row["outcomes"]["strict"] != "fail"] == []
-    assert [row["name"] for row in RUN["healthy"] if row["outcomes"]["strict"] == "fail"] == []
-    still_open = [row for row in RUN["healthy"] if row["outcomes"]["strict"] == "inconclusive"]
+    sound = validation.sound_networks(RUN)
+    assert [row["name"] for row in sound if row["outcomes"]["strict"] == "fail"] == []
+    still_open = [row for row in sound if row["outcomes"]["strict"] == "inconclusive"]
     for row in still_open:  # no control and nothing trained, or a margin that one network does not decide
         statuses = {row["findings"][code]["status"] for code in ("D3", "D10") if code in row["findings"]}
         assert "undecided" in statuses if row["trained"] else not statuses, row["name"]

@@ -217,7 +217,7 @@ def test_profiles_are_data_that_name_their_diagnostics() -> None:
     assert protocol_named("april").variants == {"D1": "april", "D3": "published"}
     assert protocol_named("four").variants == protocol_named("three").variants == {"D3": "published"}
     strict = protocol_named("strict")
-    assert strict.codes == ("D0", "D1", "D1:stream", "D2:tail", "D3", "D11", "D12")
+    assert strict.codes == ("D0", "D1", "D1:stream", "D2:tail", "D3", "D11")
     assert (strict.variants, strict.unjudged) == ({}, {"D4"})
 
 
@@ -269,7 +269,7 @@ def strict(**given: tuple[Status, Reason | None] | Status) -> str:
 
 def test_strict_passes_only_where_every_mode_is_ruled_out() -> None:
     assert strict() == "PASS"
-    for code in ("D0", "D3", "D11", "D12"):
+    for code in ("D0", "D3", "D11"):
         assert strict(**{code: Status.FIRES}) == f"FAIL({code})"
         assert strict(**{code: Status.UNDEFINED}) == f"INCONCLUSIVE({code})"
 
@@ -299,6 +299,7 @@ def test_where_both_depth_judgements_disagree_the_verdict_is_d3s_and_says_so() -
     )
 
 
-def test_a_network_without_comparable_blocks_has_no_dead_ones() -> None:
-    assert strict(D12=(Status.SKIPPED, Reason.NOT_APPLICABLE)) == "PASS"
-    assert strict(D12=(Status.SKIPPED, Reason.NOT_GIVEN)) == "INCONCLUSIVE(D12)"
+def test_dead_blocks_are_a_warning_and_no_failure() -> None:
+    assert strict(D12=Status.FIRES) == strict(D12=(Status.SKIPPED, Reason.NOT_APPLICABLE)) == "PASS"
+    verdict = judge(protocol_named("strict"), {"D12": finding("D12", Status.FIRES)})
+    assert [warning.partition(" ")[0] for warning in verdict.warnings] == ["D12"]

@@ -49,7 +49,6 @@ class Mode:
     flag, letter  its names in protocols that judge by flags
     consequence   a sentence that several modes may share and the reader is told once
     instead   the mode that is judged in its place where the control that it needs was not supplied
-    optional  ruled out where its question does not arise for the network
     """
 
     name: str
@@ -60,7 +59,6 @@ class Mode:
     letter: str = ""
     consequence: str = ""
     instead: Mode | None = None
-    optional: bool = False
 
     def judged(self, findings: Mapping[str, Finding]) -> Mode:
         """This mode, or the one in its place."""
@@ -82,8 +80,6 @@ class Mode:
     def _answer(self, finding: Finding | None, cause: str) -> Status:
         if finding is None:
             return Status.SKIPPED
-        if self.optional and finding.reason is Reason.NOT_APPLICABLE:
-            return Status.PASS
         if finding.status is Status.FIRES and cause and finding.cause != cause:
             return Status.PASS if finding.cause else Status.UNDEFINED
         return finding.status
@@ -183,15 +179,6 @@ DEAD_STATES = Mode(
         "lowest sensitivity",
         "D11",
     ),
-)
-DEAD_BLOCKS = Mode(
-    "dead blocks",
-    "No block has an influence on the loss.",
-    {"D12": ""},
-    headline=_measured(
-        "No block has an influence on the loss", "whether any block influences the loss", "largest influence", "D12"
-    ),
-    optional=True,
 )
 SCALE = Mode(
     "scale",

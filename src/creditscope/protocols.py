@@ -8,7 +8,6 @@ from typing import Literal
 
 from creditscope.errors import UnknownName
 from creditscope.modes import (
-    DEAD_BLOCKS,
     DEAD_STATES,
     DEGENERACY,
     DEPTH_FLAG,
@@ -62,19 +61,21 @@ DEFAULT = "strict"
 PROTOCOLS: Mapping[str, AuditProtocol] = {
     "strict": AuditProtocol(
         "strict",
-        "an exploded stream with a collapsed reference, dead states, dead blocks, or unused depth",
+        "an exploded stream with a collapsed reference, dead states, or unused depth",
         (
             NON_FINITE,
             EXPLODED_BLOCK,
             EXPLODED_STREAM,
             DEAD_STATES,
-            DEAD_BLOCKS,
             replace(UNUSED_DEPTH, instead=DEPTH_UNREAD),
         ),
         "codes",
         beside=("D1:stream", "D2:tail"),
         unjudged=frozenset({"D4"}),
-        warnings={"D2": ("collapsed", INVALID)},
+        warnings={
+            "D2": ("collapsed", INVALID),
+            "D12": ("", "No block has an influence on the loss, as in a network whose branches are still at zero."),
+        },
     ),
     "three": AuditProtocol(
         "three",

@@ -13,7 +13,7 @@ from creditscope.statistics.margin import Margin, margin_of_accuracies, margin_o
 SEEDS = ((1, 1), (2, 2), (3, 3), (5, 5), (10, 10), (3, 1), (10, 1))
 SPREADS = (0.005, 0.01, 0.03)
 IMAGES = (1000, 10_000)
-REPEATS = 400
+REPEATS = 1000
 TRUE = 0.05  # the margin of the simulated methods
 
 

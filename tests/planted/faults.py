@@ -1,8 +1,9 @@
 """Planted faults: sound trained networks, broken on purpose in ways that accuracy need not show.
 
 A fault is applied to a copy of a trained network by dose. `seen` says which diagnostics must notice it; a fault that no
-audit from the outside can know is listed with the reason, and the page says so. Doses too small to be called a fault
-are measured for the dose-response tables and graded nowhere.
+audit from the outside can know is listed with the reason, and the page says so. Where a dose decides whether anything
+is broken at all, the criterion of `criterion.py` is asked; doses below it are measured for the dose-response tables and
+graded nowhere.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Base:
 
 
 Plant = Callable[[Base], dict[str, Any]]
-Grade = Literal["fails", "not silent", "dose", "unknown"]
+Grade = Literal["fails", "not silent", "dose", "unknown", "measured"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,11 @@ class Fault:
     plant       base -> what `audit` is given
     seen        codes of which at least one must fire or stay undecided
     grade       "fails": the verdict must be FAIL; "not silent": no PASS unless a finding fires or a warning is given;
-                "dose": too weak to be graded; "unknown": it cannot be known from the outside
+                "dose": too weak to be graded; "unknown": it cannot be known from the outside;
+                "measured": it fails where the criterion of the diagnostic `criterion` holds, else it is a dose
     unknown     why it cannot be known
     family      faults of one kind, told apart by dose
-    calibrates  the diagnostic whose limit lies between this value and the sound networks'
+    criterion   the diagnostic whose claim the dose makes true
     """
 
     name: str
@@ -88,7 +90,7 @@ class Fault:
     unknown: str = ""
     family: str = ""
     dose: float = math.nan
-    calibrates: str = ""
+    criterion: str = ""
     kind: Literal["network", "claim"] = "network"
 
 
@@ -130,33 +132,34 @@ def altered(change: Change, **given: Any) -> Plant:
 
 def _units() -> Iterator[Fault]:
     growth = partial(Fault, seen=("D1", "D1:stream"))
-    for dose in (1e1, 1e2, 1e3, 1e4, 1e6, 1e9):
-        strong = dose > 1e5
+    for dose in (1e1, 1e2, 1e3, 1e4, 3e4, 1e5, 3e5, 1e6, 1e9):
         yield growth(
             f"one block multiplies the stream by {dose:g}",
             "residual MLP",
             altered(rescaled([1, 1, dose, 1])),
-            grade="fails" if strong else "not silent" if dose == 1e4 else "dose",
+            grade="not silent" if dose == 1e4 else "measured",
             family="growth of one block",
             dose=dose,
-            calibrates="D1:stream" if strong else "",
+            criterion="D1:stream",
         )
-    for name, depth, doses in (("residual MLP", 4, (3, 12, 30, 300)), ("deep residual MLP", 12, (1.5, 3, 5, 12))):
+    for name, depth, doses in (
+        ("residual MLP", 4, (3, 12, 18, 30, 300)),
+        ("deep residual MLP", 12, (1.5, 2.5, 3, 5, 12)),
+    ):
         for dose in doses:
-            strong = dose**depth > 1e5
             yield growth(
                 f"each of {depth} blocks multiplies the stream by {dose:g}",
                 name,
                 altered(rescaled([dose] * depth)),
-                grade="fails" if strong else "not silent" if dose**depth > 1e4 else "dose",
+                grade="not silent" if 1e4 < dose**depth < 3e4 else "measured",
                 family=f"growth of each of {depth} blocks",
                 dose=dose,
-                calibrates="D1:stream" if strong else "",
+                criterion="D1:stream",
             )
     for name, factors in (("transformer", [1, 1e9]), ("transformer", [1e5, 1e5]), ("maps", [1e3, 1e3, 1e3])):
         text = " x ".join(f"{factor:g}" for factor in factors)
         yield growth(
-            f"the blocks multiply the stream by {text}", name, altered(rescaled(factors)), calibrates="D1:stream"
+            f"the blocks multiply the stream by {text}", name, altered(rescaled(factors)), criterion="D1:stream"
         )
     for share in (0.02, 0.15, 0.45, 0.9):
         graded = share > 0.1
@@ -168,7 +171,7 @@ def _units() -> Iterator[Fault]:
             unknown="" if graded else "fewer than one image in twenty: the 95th percentile does not reach them",
             family="share of exploded images",
             dose=share,
-            calibrates="D1:stream" if graded else "",
+            criterion="D1:stream",
         )
     for name in MAIN:
         yield Fault(
@@ -178,19 +181,13 @@ def _units() -> Iterator[Fault]:
             ("D2",),
             "not silent",
         )
-    yield Fault(
-        "tokens that nobody reads explode by 1e9",
-        "transformer",
-        altered(unread(1e9)),
-        grade="unknown",
-        unknown='the audit reads the token that the head reads, and no other one reaches the loss; read="all" shows it',
-    )
-    yield growth(
-        'tokens that nobody reads explode by 1e9, audited with read="all"',
-        "transformer",
-        altered(unread(1e9), read="all"),
-        grade="not silent",
-    )
+    for factor in (1e6, 1e9):
+        yield growth(
+            f"tokens that nobody reads explode by {factor:g}",
+            "transformer",
+            altered(unread(factor)),
+            grade="not silent",
+        )
 
 
 # --- losses of influence ---
@@ -198,29 +195,27 @@ def _units() -> Iterator[Fault]:
 
 def _doses() -> Iterator[Fault]:
     for name in MAIN:
-        for dose in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10):
-            strong = dose < 2e-5
+        for dose in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 3e-7, 1e-7, 3e-8, 1e-8, 1e-9, 1e-10):
             yield Fault(
                 f"read-out times {dose:g}",
                 name,
                 altered(dead_head(dose)),
                 ("D11",),
-                "fails" if strong else "dose",
+                "measured",
                 family="read-out",
                 dose=dose,
-                calibrates="D11" if strong else "",
+                criterion="D11",
             )
-        for dose in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 0.0):
-            strong = dose < 2e-6
+        for dose in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 3e-7, 1e-7, 3e-8, 1e-8, 0.0):
             yield Fault(
                 f"every branch times {dose:g}",
                 name,
                 altered(cut_blocks(dose)),
                 ("D12", "D3", "D10"),
-                "fails" if strong else "dose",
+                "measured",
                 family="branches",
                 dose=dose,
-                calibrates="D12" if strong else "",
+                criterion="D12",
             )
         for dose in (1e-2, 1e-4, 1e-6, 1e-8, 0.0):
             yield Fault(
@@ -237,17 +232,27 @@ def _doses() -> Iterator[Fault]:
 
 def _influence() -> Iterator[Fault]:
     for name in ("residual MLP", "transformer"):
-        for dose in (1e-6, 1e-9):
+        for dose in (1e-6, 1e-7, 1e-8, 1e-9):
             yield Fault(
                 f"gain of the last norm times {dose:g}",
                 name,
                 altered(dead_last_norm(dose)),
                 ("D11",),
+                "measured",
                 dose=dose,
-                calibrates="D11",
+                criterion="D11",
             )
     for name in ("highway", "plain tanh", "plain ReLU"):
-        yield Fault("read-out times 1e-06", name, altered(dead_head(1e-6)), ("D11",), dose=1e-6, calibrates="D11")
+        for dose in (1e-6, 1e-7, 1e-8, 1e-9):
+            yield Fault(
+                f"read-out times {dose:g}",
+                name,
+                altered(dead_head(dose)),
+                ("D11",),
+                "measured",
+                dose=dose,
+                criterion="D11",
+            )
     for share in (0.05, 0.15, 0.45):
         graded = share > 0.1
         yield Fault(
@@ -262,7 +267,7 @@ def _influence() -> Iterator[Fault]:
         )
     for bias in (-20.0, -40.0):
         yield Fault(
-            f"gates shut, bias {bias:g}", "highway", altered(shut_gates(bias)), ("D12", "D3", "D10"), calibrates="D12"
+            f"gates shut, bias {bias:g}", "highway", altered(shut_gates(bias)), ("D12", "D3", "D10"), criterion="D12"
         )
     for index in (0, 2):
         yield Fault(

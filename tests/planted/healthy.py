@@ -151,17 +151,29 @@ def _trained() -> Iterator[Sound]:
         yield Sound(name, lambda classes=classes: ResidualNet(classes=classes), EPOCHS, classes)
 
 
-HEALTHY: tuple[Sound, ...] = tuple(joined(_vectors(), _positions(), _trained()))
+def _vanishing() -> Iterator[Sound]:
+    """Deep networks without skips, and networks whose BatchNorms have no running statistics yet.
 
-# Networks without skips whose signal vanishes at PyTorch's default initialisation, or because the running statistics of
-# a BatchNorm were never set. Some of them train. They are shown on the page and graded nowhere.
-BOUNDARY: tuple[Sound, ...] = tuple(
-    Sound(f"{name}, {'trained' if epochs else 'at initialisation'}", make, epochs, images=256)
+    The signal shrinks from layer to layer at their initialisation.
+    """
     for name, make in {
         "plain, ReLU, six layers": lambda: chain([64] * 6, nn.ReLU),
         "plain, ReLU, twelve layers": lambda: chain([64] * 12, nn.ReLU),
         "plain, tanh, twelve layers": lambda: chain([64] * 12, nn.Tanh),
         "plain net of maps, eight layers, batch norm": lambda: Maps(12, 8, residual=False),
-    }.items()
-    for epochs in (0, EPOCHS)
-)
+    }.items():
+        for epochs in (0, EPOCHS):
+            yield Sound(f"{name}, {'trained' if epochs else 'at initialisation'}", make, epochs, images=256)
+    yield Sound("plain, ReLU, 24 layers", lambda: chain([64] * 24, nn.ReLU), images=256)
+    yield Sound("plain, tanh, 24 layers", lambda: chain([64] * 24, nn.Tanh), images=256)
+    yield Sound("plain net of maps, 16 layers, batch norm", lambda: Maps(12, 16, residual=False), images=256)
+    yield Sound("residual net of maps, 24 blocks, batch norm", lambda: Maps(12, 24), images=256)
+
+
+def _small_branches() -> Iterator[Sound]:
+    """Branches that start small, as in ReZero (0), LayerScale (1e-1 to 1e-6, by depth) and ConvNeXt (1e-6)."""
+    for gain in (1e-1, 1e-4, 1e-5, 1e-6, 0.0):
+        yield Sound(f"branches that start at {gain:g}", lambda gain=gain: ResidualNet(gain=gain, learnt=True))
+
+
+HEALTHY: tuple[Sound, ...] = tuple(joined(_vectors(), _positions(), _trained(), _vanishing(), _small_branches()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from tests.planted.changes import changed, rescaled, rescaled_rows, rescaled_start, unread
+from tests.planted.criterion import broken
 from tests.planted.faults import BASES, FAULTS, Fault, base
 from tests.planted.healthy import HEALTHY, Sound
 from tests.planted.suite import silent
@@ -12,7 +13,7 @@ from tests.planted.suite import silent
 from creditscope.auditing.audit import audit
 from creditscope.verdict import Reason, Status
 
-GRADED = [fault for fault in FAULTS if fault.grade in ("fails", "not silent")]
+GRADED = [fault for fault in FAULTS if fault.grade in ("fails", "not silent", "measured")]
 QUICK = [fault for fault in GRADED if fault.base in ("residual MLP", "highway")][::4]
 AT_START = [sound for sound in HEALTHY if not sound.epochs and sound.images == 1000][::5]
 
@@ -22,8 +23,13 @@ def label(case: Fault | Sound) -> str:
 
 
 def check_fault(fault: Fault) -> None:
-    report = audit(**fault.plant(base(fault.base)))
-    if fault.grade == "fails":
+    given = fault.plant(base(fault.base))
+    report = audit(**given)
+    if fault.grade == "measured":
+        exploded = fault.criterion == "D1:stream" and report.findings["D2:tail"].status is Status.FIRES
+        if not (exploded or broken(given).get(fault.criterion)):
+            return  # too weak a dose: nothing is broken, and nothing is asked
+    if fault.grade in ("fails", "measured"):
         assert report.verdict.outcome == "fail", report.verdict.text
     assert not silent(report), report.verdict.text
     noticed = [report.findings[code].status for code in fault.seen if code in report.findings]
@@ -33,7 +39,12 @@ def check_fault(fault: Fault) -> None:
 
 
 def check_sound(sound: Sound) -> None:
-    report = audit(**sound.audited())
+    given = sound.audited()
+    report = audit(**given)
+    dead = {code for code, holds in broken(given).items() if holds}
+    if dead:  # the claim is true of it
+        assert all(report.findings[code].status is Status.FIRES for code in dead)
+        return
     assert report.verdict.outcome != "fail", report.verdict.text
     if report.verdict.outcome == "inconclusive":
         assert report.findings["D3"].reason is Reason.NO_CONTROL

@@ -25,9 +25,16 @@ def test_a_broken_end_of_zero_leaves_a_gap_without_end() -> None:
     assert gap([0.1], [0.0], "below").decades == math.inf
 
 
-def test_groups_that_overlap_have_no_limit() -> None:
-    with pytest.raises(InvalidInput, match="the groups overlap"):
-        gap([1.0, 100.0], [50.0], "above")
+def test_groups_that_overlap_have_a_gap_of_less_than_nothing_and_decide_nothing() -> None:
+    assert gap([1.0, 100.0], [50.0], "above").decades == pytest.approx(-math.log10(2))
+    assert gap([1.0, 100.0], [2.0], "below").decades == pytest.approx(-math.log10(2))
+    assert gap([0.0, 100.0], [2.0], "below").decades == -math.inf
+    assert not gap([1.0, 100.0], [50.0], "above").decides
+
+
+def test_a_gap_decides_from_a_decade_on() -> None:
+    assert gap([1.0], [0.1], "below").decides
+    assert not gap([1.0], [0.11], "below").decides
 
 
 @pytest.mark.parametrize("values", [[], [math.nan], [-1.0]])

@@ -18,13 +18,20 @@ class Gap:
 
     sound: float
     broken: float
+    fires: Literal["above", "below"]
 
     @property
     def decades(self) -> float:
         """Its width, log₁₀ of the ratio of its ends; negative where the groups overlap."""
-        outer, inner = sorted((self.sound, self.broken))
-        width = math.log10(inner / outer) if outer > 0 else math.inf
-        return width
+        low, high = (self.sound, self.broken) if self.fires == "above" else (self.broken, self.sound)
+        if low == 0 or high == 0:
+            return math.inf if high > low else -math.inf
+        return math.log10(high / low)
+
+    @property
+    def decides(self) -> bool:
+        """Whether it is wide enough for a diagnostic that fails networks; else the diagnostic only advises."""
+        return self.decades >= NARROW
 
     @property
     def middle(self) -> float:
@@ -44,11 +51,4 @@ def gap(sound: Sequence[float], broken: Sequence[float], fires: Literal["above",
                 f"The values of the {name} networks are {list(values)[:5]}.\n"
                 "A limit between two groups needs numbers of at least 0 in both. Leave out networks without a value."
             )
-    found = Gap(max(sound), min(broken)) if fires == "above" else Gap(min(sound), max(broken))
-    apart = found.broken > found.sound if fires == "above" else found.broken < found.sound
-    if not apart:
-        raise InvalidInput(
-            f"Sound networks reach {found.sound:g} and broken ones {found.broken:g}: the groups overlap.\n"
-            "No limit tells them apart. Use another quantity, or let it advise only."
-        )
-    return found
+    return Gap(max(sound), min(broken), fires) if fires == "above" else Gap(min(sound), max(broken), fires)
