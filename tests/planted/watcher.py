@@ -13,7 +13,9 @@ import math
 import sys
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
 from importlib.metadata import version
+from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -36,7 +38,7 @@ def outcome(model: nn.Module) -> Row:
     import weightwatcher
 
     logging.getLogger("weightwatcher").setLevel(logging.CRITICAL)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), redirect_stdout(StringIO()):  # it prints a line per small matrix
         warnings.simplefilter("ignore")
         try:
             watcher = weightwatcher.WeightWatcher(model=model)
