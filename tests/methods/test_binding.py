@@ -400,6 +400,47 @@ def test_labels_of_another_kind_are_refused_in_every_step() -> None:
         rule("dfa", model, example=batch).backward(batch.inputs, torch.rand(4))
 
 
+def test_kolen_pollack_takes_the_steps_of_the_loops_own_optimiser() -> None:
+    """B - W shrinks by (1 - ηλ) in every step of SGD, whatever the gradients."""
+    model, batch = Branches(), images(16)
+    with pytest.raises(InvalidInput, match="how the network's weights step"):
+        rule("kolen_pollack", model, example=batch).backward(*batch)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.5)
+    bound = rule("kolen_pollack", model, example=batch, optimizer=optimiser)
+
+    def gap() -> Tensor:
+        state = bound.state_dict()["auxiliary"]
+        (matrix,) = [tensor for name, tensor in state.items() if tuple(tensor.shape) == (CLASSES, WIDTH)]
+        return matrix - model.outlet.weight.detach()
+
+    first = gap()
+    for _ in range(4):
+        optimiser.zero_grad()
+        bound.backward(*batch)
+        optimiser.step()
+    torch.testing.assert_close(gap(), first * (1 - 0.1 * 0.5) ** 4)
+
+
+@pytest.mark.parametrize("name", ["fa_weights", "sign_symmetry"])
+def test_rules_inside_every_weight_run_under_autocast(name: str) -> None:
+    model, batch = Branches(), images(16)
+    bound = rule(name, model, example=batch)
+    exact = of_rule(bound, model, batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = of_rule(bound, model, batch)
+    for key, gradient in rough.items():
+        assert F.cosine_similarity(gradient.flatten(), exact[key].flatten(), 0) > 0.98, key
+
+
+def test_a_weight_that_is_multiplied_by_hand_is_refused_inside_every_weight() -> None:
+    class ByHand(Branches):
+        def readout(self, h: Tensor) -> Tensor:
+            return torch.addmm(self.outlet.bias, self.norm(h), self.outlet.weight.t())
+
+    with pytest.raises(ModelMismatch, match="is multiplied by addmm"):
+        rule("fa_weights", ByHand(), example=images(4))
+
+
 def test_attention_that_bypasses_its_layers_is_refused_inside_every_weight() -> None:
     with pytest.raises(ModelMismatch, match=r"MultiheadAttention"):
         rule("fa_weights", Tokens(), example=images(4, shape=(7, FEATURES)))

@@ -14,6 +14,7 @@ from creditscope.batch import Batch
 from creditscope.errors import InvalidInput, ModelMismatch
 from creditscope.methods import methods
 from creditscope.methods.adapted import adapted
+from creditscope.methods.descent import Descent
 from creditscope.methods.loss import LossFunction
 from creditscope.methods.membership import Tied
 from creditscope.methods.rule import BoundRule, CreditRule, Moment, run_generator
@@ -30,6 +31,7 @@ class ModelRule(BoundRule):
     """A rule bound to a model: `backward` in a training loop, `signals` for `audit(credit=...)` and `Monitor`."""
 
     generator: torch.Generator
+    optimizer: torch.optim.Optimizer | None = None
 
     def __repr__(self) -> str:
         return f"ModelRule({self.rule.innermost.name!r}, {self.network.title}, {self.network.depth} blocks)"
@@ -50,7 +52,8 @@ class ModelRule(BoundRule):
         network = self.network if loss_fn is None else judged_by(self.network, loss_fn)
         if network.loss_fn is None:
             check_labels(labels, None)
-        moment = Moment(progress, self.generator)
+        descent = None if self.optimizer is None else Descent.of(self.optimizer)
+        moment = Moment(progress, self.generator, descent=descent)
         credit = self.rule.learn(network, self.feedback, Batch(inputs, labels), moment)
         for name, parameter in network.named_parameters():
             if name in credit.gradients:
@@ -99,6 +102,7 @@ def rule(
     control: str = "none",
     loss_fn: LossFunction | None = None,
     tied: Tied | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
     **options: Any,
 ) -> ModelRule:
     """A credit rule bound to a model, which trains in your own loop: `rule.backward` in place of `loss.backward`.
@@ -114,6 +118,7 @@ def rule(
     control   "frozen" or "ladder-k": only embedding and read-out, and the last k blocks, get gradients
     loss_fn   (logits, labels) -> one loss per sample, or their mean; default: cross-entropy
     tied      "embedding" or "readout": by which of the two a weight learns that both of them use
+    optimizer the one that steps the model, for rules whose feedback takes the same steps ("kolen_pollack")
     options   of the method, as in normalisation="none"
 
     >>> import creditscope, torch
@@ -144,13 +149,15 @@ def rule(
                 check_labels(batch.labels, network.walk(batch.inputs).logits)
         try:
             feedback = chosen.feedback(network, batch, generator).to(batch.labels.device)
+            if optimizer is not None:
+                feedback = chosen.equip(feedback, Descent.of(optimizer))
             chosen.credit(network, feedback, batch)  # refuses a model that the rule cannot credit, before any training
         except (RuntimeError, ValueError, IndexError, AttributeError) as error:
             raise ModelMismatch(
                 f"The rule {name!r} failed on {network.title}: {type(error).__name__}: {error}\n"
                 "It would fail in the first step of the training. Use another rule, or a model with other layers."
             ) from error
-    return ModelRule(chosen, network, feedback, batch, generator)
+    return ModelRule(chosen, network, feedback, batch, generator, optimizer)
 
 
 def _rule(name: str, options: Mapping[str, Any]) -> CreditRule:

@@ -10,19 +10,30 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.grad import conv2d_input, conv2d_weight
 from torch.overrides import TorchFunctionMode
 
 from creditscope.batch import Batch
 from creditscope.errors import ModelMismatch
 from creditscope.methods.bp import EndToEnd
+from creditscope.methods.feedback_layers import conv2d, linear
 from creditscope.methods.loss import mean_loss
 from creditscope.methods.rule import Feedback
 from creditscope.networks.staged import StagedNetwork
-from creditscope.stream.convolution import Convolution
 from creditscope.stream.isolation import undisturbed
 
-OTHERS = (nn.Conv1d, nn.Conv3d, nn.modules.conv._ConvTransposeNd, nn.Bilinear, nn.RNNBase, nn.RNNCellBase)
+OTHERS = (
+    nn.Conv1d,
+    nn.Conv3d,
+    nn.modules.conv._ConvTransposeNd,
+    nn.Bilinear,
+    nn.RNNBase,
+    nn.RNNCellBase,
+    nn.MultiheadAttention,
+)
+PRODUCTS: frozenset[Any] = frozenset(
+    {torch.matmul, torch.mm, torch.mv, torch.bmm, torch.addmm, torch.baddbmm, torch.einsum, Tensor.matmul, Tensor.mm}
+    | {Tensor.mv, Tensor.bmm, Tensor.addmm, Tensor.baddbmm, Tensor.__matmul__, Tensor.__rmatmul__}
+)
 
 
 class InsideWeights(EndToEnd):
@@ -171,6 +182,16 @@ class FeedbackMode(_WeightMode):
             kwargs = {key: weight.detach() if part is weight else part for key, part in kwargs.items()}
         return instead(self._feedback[name].to(weight), *args, **kwargs)
 
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func in PRODUCTS and any(map(_is_parameter, (*args, *(kwargs or {}).values()))):
+            raise ModelMismatch(
+                f"A parameter of {self._owner} is multiplied by {func.__name__}, not by F.linear or F.conv2d.\n"
+                "Credit would pass it as in backprop. Use nn.Linear and nn.Conv2d, or the rule 'fa'."
+            )
+        return super().__torch_function__(func, types, args, kwargs)
+
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         super().__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
         unused = sorted(set(self._feedback) - self._used)
@@ -182,55 +203,13 @@ class FeedbackMode(_WeightMode):
             )
 
 
+def _is_parameter(part: Any) -> bool:
+    """Whether an argument of a product is a parameter, or a view of one, or holds one."""
+    if isinstance(part, tuple | list):
+        return any(map(_is_parameter, part))
+    return isinstance(part, Tensor) and (isinstance(part, nn.Parameter) or isinstance(part._base, nn.Parameter))
+
+
 def _input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     given: Tensor = args[0] if args else kwargs["input"]
     return given
-
-
-def linear(feedback: Tensor, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """F.linear with `feedback` in place of the weight on the way back."""
-    out: Tensor = _Linear.apply(feedback, input, weight)  # type: ignore[no-untyped-call]
-    return out if bias is None else out + bias
-
-
-def conv2d(feedback: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """F.conv2d with `feedback` in place of the weight on the way back."""
-    call = Convolution.of(*args, **kwargs)
-    out: Tensor = _Conv2d.apply(  # type: ignore[no-untyped-call]
-        feedback, call.input, call.weight, call.stride, call.padding, call.dilation, call.groups
-    )
-    return out if call.bias is None else out + call.bias.view(-1, 1, 1)
-
-
-class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, feedback: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-        ctx.save_for_backward(feedback, x)
-        return F.linear(x, weight)
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
-        feedback, x = ctx.saved_tensors
-        (cotangent,) = cotangents
-        into = cotangent @ feedback if ctx.needs_input_grad[1] else None
-        weight = cotangent.flatten(0, -2).T @ x.flatten(0, -2) if ctx.needs_input_grad[2] else None
-        return None, into, weight
-
-
-class _Conv2d(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, feedback: Tensor, x: Tensor, weight: Tensor, *how: Any) -> Tensor:
-        ctx.save_for_backward(feedback, x)
-        ctx.how = how
-        return F.conv2d(x, weight, None, *how)
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
-        feedback, x = ctx.saved_tensors
-        (cotangent,) = cotangents
-        into = weight = None
-        if ctx.needs_input_grad[1]:
-            into = conv2d_input(x.shape, feedback, cotangent, *ctx.how)  # type: ignore[no-untyped-call]
-        if ctx.needs_input_grad[2]:
-            weight = conv2d_weight(x, feedback.shape, cotangent, *ctx.how)  # type: ignore[no-untyped-call]
-        return None, into, weight, None, None, None, None
