@@ -19,7 +19,7 @@ CONTRIBUTING = ROOT.parents[1] / "CONTRIBUTING.md"
 PAPERS = ROOT.parent / "creditscope_papers"
 AT_ONCE, TYPING, LATER = "at once", "for types", "inside a function"
 
-GROUND = "batch control credit errors files modes options plugins protocols provenance registry verdict"
+GROUND = "batch control credit errors files modes options plugins progress protocols provenance registry verdict"
 # What each part may import of ours; every part is listed, in strata from the bottom up. CONTRIBUTING.md draws it.
 MAY: dict[str, str] = {
     "errors": "",
@@ -29,6 +29,7 @@ MAY: dict[str, str] = {
     "registry": "errors",
     "plugins": "errors registry",
     "options": "errors registry",
+    "progress": "",
     "control": "errors registry",
     "verdict": "",
     "modes": "verdict",

@@ -78,6 +78,8 @@ def audit(
 ) -> Report:
     """Audit a trained network; the model is left exactly as it was.
 
+    Prints nothing. An audit with credit can take minutes: `creditscope.progress.listening` tells its steps.
+
     batches           any iterable of (inputs, labels); read once, no batch twice
     blocks            path of the block list, or module names; without it the blocks are searched
     accuracy          share of correct answers, one number or one per seed; default: measured on the batches

@@ -13,6 +13,7 @@ from creditscope.auditing.fingerprints import Fingerprints
 from creditscope.auditing.input_checks import check_labels, checked_batches
 from creditscope.batch import Batch, first_images
 from creditscope.errors import InvalidInput
+from creditscope.progress import step
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.guards import PROBE_IMAGES, check_answers, check_gradient
 from creditscope.stream.states import Stream
@@ -40,6 +41,7 @@ def traces(
     classes = index = 0
     gradient, fingerprints = Guard(GuardStatus.OFF), Fingerprints(disjoint=disjoint)
     for batch in checked_batches(batches, stream.model, fingerprints):  # enumerate() would keep the last one alive
+        step("measuring batches", index)
         if index == 0:
             few = first_images(batch, PROBE_IMAGES)
             with as_input_error(stream.model, batch):

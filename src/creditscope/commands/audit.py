@@ -127,6 +127,7 @@ def audit(
     from creditscope.commands.material import NetworkForm, check_run_folder, credit_of, data_from, limited_batches
     from creditscope.report.views import from_report, from_runs
     from creditscope.runs.audit import audit_folder
+    from creditscope.study.display.auditing import watching_audit
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -160,24 +161,26 @@ def audit(
                 },
             )
             more = {"check_gradient": gradient_check, "batch_size": batch_size, "read": parsing.read(read)}
-            done = audit_folder(weights, data_folder=data_dir, device=str(place), limit=limit, **options, **more)
+            with watching_audit(f"loading {weights.name}"):
+                done = audit_folder(weights, data_folder=data_dir, device=str(place), limit=limit, **options, **more)
             if done.unsaved:
                 typer.echo(f"The report was not saved with the run: {done.unsaved}.", err=True)
             return show(from_runs([done.record])[0], files, printed)
         images = data_from(data, data_dir, batches)
         form = NetworkForm(network, model, settings, images)
         subject = form.filled(weights).to(place)
-        report = examine(
-            subject,
-            limited_batches(images.batches(batch_size), batch_size, limit),
-            control=[form.filled(path).to(place) for path in control] if control else None,
-            initial=None if initial is None else form.filled(initial),
-            credit=None if credit is None else credit_of(credit, subject),
-            blocks=parsing.blocks(blocks),
-            read=parsing.read(read),
-            check_gradient=gradient_check,
-            **{**options, "name": name or weights.stem},
-        )
+        with watching_audit("preparing the audit"):
+            report = examine(
+                subject,
+                limited_batches(images.batches(batch_size), batch_size, limit),
+                control=[form.filled(path).to(place) for path in control] if control else None,
+                initial=None if initial is None else form.filled(initial),
+                credit=None if credit is None else credit_of(credit, subject),
+                blocks=parsing.blocks(blocks),
+                read=parsing.read(read),
+                check_gradient=gradient_check,
+                **{**options, "name": name or weights.stem},
+            )
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise InvalidInput(
             f"A batch of {batch_size} images does not fit into the memory of {device}.\n"

@@ -12,6 +12,7 @@ from creditscope.batch import Batch
 from creditscope.evidence.credit import Interventions, Layers
 from creditscope.probes.images import Piece, lengths, losses_from, per_image, sizes, totals
 from creditscope.probes.perturbation import Correlation, perturb
+from creditscope.progress import steps
 from creditscope.stream.isolation import as_float64, in_float64
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, Trace, capture
@@ -54,7 +55,7 @@ def _relative(
     layers = range(len(pieces[0].credit))
     pairs = [Correlation() for _ in layers]
     changes: dict[bool, list[list[Tensor]]] = {False: [[] for _ in layers], True: [[] for _ in layers]}
-    for piece in pieces:
+    for piece in steps("moving states in proportion", pieces):
         wide = Piece(widened(piece.batch), piece.credit, piece.gradients)
         trace = capture(stream, wide.batch, loss_fn)
         for layer in filter(stream.certain, layers):
@@ -73,7 +74,7 @@ def _correlations(
 ) -> list[Correlation]:
     """ρ as published: ε = 1e-3 at every scale, losses in the model's own precision."""
     pairs = [Correlation() for _ in pieces[0].credit]
-    for piece in pieces:
+    for piece in steps("moving states by the published step", pieces):
         trace = capture(stream, piece.batch, loss_fn)
         for layer, into in filter(lambda pair: stream.certain(pair[0]), enumerate(pairs)):
             perturb(stream, piece, trace, layer, into, absolute=True, generator=generator, loss_fn=loss_fn)

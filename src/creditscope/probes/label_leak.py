@@ -10,6 +10,7 @@ from torch import Tensor
 from creditscope.batch import Batch, each_tensor
 from creditscope.credit import CreditSource
 from creditscope.evidence.credit import LabelLeak
+from creditscope.progress import steps
 from creditscope.stream.states import Stream
 from creditscope.verdict import Missing, Reason
 
@@ -29,7 +30,7 @@ def label_leak(answers: Answers, batches: Iterable[Batch], generator: torch.Gene
     were tried, or no conclusion is possible.
     """
     moved = flipped = images = trials = 0
-    for batch in batches:
+    for batch in steps("looking for label leaks", batches):
         labellings = list(other_labels(batch.labels, generator))
         seen = _answered(answers, batch, labellings)
         if isinstance(seen, Missing):

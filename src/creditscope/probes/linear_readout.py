@@ -12,6 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from creditscope.batch import Batch, first_images
 from creditscope.evidence.records import ReadoutProfile, Rival
+from creditscope.progress import steps
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import Trace
 
@@ -91,7 +92,9 @@ class ReadoutLedger:
     ) -> None:
         self._stream = stream
         features, labels = _features(stream, training)
-        self._readouts = [fit_readout(column, labels, classes) for column in features]
+        self._readouts = [
+            fit_readout(column, labels, classes) for column in steps("fitting linear read-outs", features)
+        ]
         self._training_images = len(labels)
         self._start = None if initial is None else _Start(stream, training, initial, classes)
         self._right: Tensor | int = 0  # per state

@@ -14,6 +14,7 @@ from creditscope.evidence.credit import LabelDependence, Layers, Null
 from creditscope.probes.images import Piece
 from creditscope.probes.label_leak import with_labels
 from creditscope.probes.source import NO_REDRAW, FunctionSource
+from creditscope.progress import steps
 from creditscope.stream.states import Stream
 from creditscope.verdict import Missing, Reason
 
@@ -67,7 +68,7 @@ def _gammas(
 ) -> tuple[tuple[Layers, ...], Layers]:
     """Γ per layer of every draw, and of the credit itself."""
     totals, own = MeanCosine(), MeanCosine()
-    for piece in pieces:
+    for piece in steps("comparing Γ with chance", pieces):
         units = [unit_vectors(gradient) for gradient in piece.gradients]
         own.add(cosines_with(units, piece.credit))
         with torch.enable_grad():

@@ -15,6 +15,7 @@ from creditscope.evidence.updates import UpdateCosines, UpdateEvidence, median_c
 from creditscope.probes.images import totals
 from creditscope.probes.label_leak import with_labels
 from creditscope.probes.weight_drift import parameter_stages
+from creditscope.progress import steps
 from creditscope.stream.states import Stream, called, logits_of
 from creditscope.stream.trace import LossFunction, per_sample
 from creditscope.verdict import Missing, Reason
@@ -51,7 +52,7 @@ class UpdateProbe:
         own = [self._cosines(asked, batch, g) for batch, g in zip(batches, gradients, strict=True)]
         few = list(zip(batches, gradients, strict=True))[:NULL_BATCHES]
         draws, kind = [], "permuted labels"
-        for _ in range(DRAWS):
+        for _ in steps("comparing updates with chance", range(DRAWS)):
             fresh = None if function is not None or source is None else source.redrawn(generator)
             if fresh is not None:
                 kind = "fresh feedback"
