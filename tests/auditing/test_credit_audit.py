@@ -214,8 +214,8 @@ def test_without_credit_every_question_about_it_is_skipped_and_the_page_does_not
     assert "D7" not in str(report)
 
 
-def test_the_page_shows_the_numbers_per_layer(by_dfa):
-    page = str(by_dfa)
+def test_the_whole_page_shows_the_numbers_per_layer(by_dfa):
+    page = by_dfa.to("full")
     for heading in ("Γ", "Γ clamped", "z of Γ", "ρ", "nudge"):
         assert f"  {heading}" in page
     assert "Γ of random vectors" not in page

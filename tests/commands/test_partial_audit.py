@@ -59,6 +59,23 @@ def test_the_exit_code_is_the_verdicts(creditscope, logs, options, code, verdict
     assert f"Verdict: {verdict}" in done.out
 
 
+@pytest.mark.parametrize(
+    ("accuracy", "options", "verdict", "said"),
+    [
+        (0.36, ("--baseline", "0.36"), "FAIL(D3)", True),
+        (0.36, ("--baseline", "0.36", "--h0", "1e-6"), "FAIL(D3)", True),  # D1 fires by a bound, and carries nothing
+        (0.76, ("--baseline", "0.36", "--h0", "1e-6"), "INCONCLUSIVE(D0)", False),
+        (0.36, (), "INCONCLUSIVE(D0+D3)", False),
+    ],
+)
+def test_a_failure_is_said_in_words_where_its_numbers_are_exact(creditscope, logs, accuracy, options, verdict, said):
+    files = logs({"final_test_acc": accuracy, "log": [{"h_L_norm": 4e4, "g_4_norm": 1.0}]})
+    done = creditscope("partial-audit", *files, *options, "--blocks", "4", "--batch-size", "128")
+    assert f"Verdict: {verdict}" in done.out
+    sentence = "The accuracy is not earned by depth: 36.0 % with trained blocks, 36.0 % with frozen random ones."
+    assert (sentence in " ".join(done.out.split())) is said
+
+
 def test_the_command_and_the_function_say_the_same(creditscope, logs):
     files = logs(PUBLISHED, PUBLISHED | {"final_test_acc": 0.38})
     done = creditscope("partial-audit", *files, "--baseline", "0.3", "--h0", "9", "--blocks", "4", "--json")

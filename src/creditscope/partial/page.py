@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from creditscope.partial.readings import Coverage, Reading
 from creditscope.protocols import PROTOCOLS
 from creditscope.records.labels import counted
+from creditscope.report.headline import Judgement, in_words
 from creditscope.report.layout import (
     NARROWEST,
     Flag,
@@ -62,8 +63,20 @@ def _header(audit: PartialAudit, width: int, paint: Paint) -> str:
         f"accuracy {accuracy(tuple(seed.accuracy for seed in audit.seeds))}, frozen baseline "
         f"{accuracy(tuple(baselines)) if baselines else 'not given'}",
     )
+    said = wrapped(_in_words(audit, baselines), width)
     lines = [line for fact in facts for line in wrapped(fact, width)]
-    return "\n".join([title_line(title, audit.verdict, width, paint), *lines])
+    return "\n".join([title_line(title, audit.verdict, width, paint), *([*said, ""] if said else []), *lines])
+
+
+def _in_words(audit: PartialAudit, baselines: Sequence[float]) -> str:
+    """A failure in words with its numbers, if they are exact; a bound would read as if it had been measured."""
+    shown = (mode for mode in PROTOCOLS[audit.protocol].modes if mode.name in audit.verdict.shown)
+    states = {audit.readings[code].state for mode in shown for code in mode.requires}
+    if audit.verdict.outcome != "fail" or states != {Coverage.EXACT}:
+        return ""
+    findings = {code: reading.finding for code, reading in audit.readings.items()}
+    accuracies = [seed.accuracy for seed in audit.seeds]
+    return " ".join(in_words(Judgement(audit.protocol, audit.verdict, findings, accuracies, baselines or None)))
 
 
 def _range(numbers: Sequence[int]) -> str:

@@ -29,6 +29,8 @@ def watching_audit(title: str) -> Iterator[None]:
         task = progress.add_task(title, total=None, state="")
 
         def show(step: Step) -> None:
+            if step.done == step.total:
+                return  # the next step follows; a task that is complete would stop its clock
             state = f"{step.done}" if step.total is None else f"{step.done}/{step.total}"
             progress.update(task, description=step.name, completed=step.done, total=step.total, state=state)
 
