@@ -19,8 +19,8 @@ from creditscope.networks.build import build
 
 BATCH, INPUTS, CLASSES = 128, 3072, 10
 NETWORKS = ("resmlp", "mlp")  # a rule is measured on the first that it supports
-REPEATS = 7
-STEPS = 20  # in one measurement: a noise phase of the weight mirror comes every 20 steps
+REPEATS = 9
+STEPS = 4  # in one measurement; a whole period of a rule that does something every so many steps
 PC_STEPS = methods["predictive_coding"]().steps  # type: ignore[attr-defined]
 CEILINGS = {
     "sign_symmetry": 1.25,
@@ -54,6 +54,11 @@ def batch() -> Batch:
     return Batch(torch.randn(BATCH, INPUTS, generator=generator), labels)
 
 
+def period(rule: CreditRule) -> int:
+    """Steps in one measurement of a rule."""
+    return int(getattr(rule, "every", STEPS))
+
+
 def steps(rule: CreditRule, on: Batch, network_name: str) -> Callable[[], None]:
     """Training steps of a rule on a network of its own: auxiliary update, credit, AdamW."""
     network, generator = build(network_name, INPUTS, CLASSES, 0).train(), torch.Generator().manual_seed(1)
@@ -63,7 +68,7 @@ def steps(rule: CreditRule, on: Batch, network_name: str) -> Callable[[], None]:
     named = dict(network.named_parameters())
 
     def run() -> None:
-        for _ in range(STEPS):
+        for _ in range(period(rule)):
             gradients = rule.learn(network, feedback, on, Moment(0.5, generator, descent=descent)).gradients
             for name, parameter in named.items():
                 parameter.grad = laid_out(gradients.get(name), parameter)
@@ -92,7 +97,9 @@ def results() -> list[Result]:
     for name in methods:
         places[name], ways[name] = first_supported(methods[name](), on)
     taken = interleaved(ways, REPEATS, time.process_time)
-    costs = {name: ratio(taken, name, f"bp on {place}") for name, place in places.items()}
+    costs = {
+        name: ratio(taken, name, f"bp on {place}") * STEPS / period(methods[name]()) for name, place in places.items()
+    }
     return [Result(name, places[name], cost, CEILINGS.get(name)) for name, cost in costs.items()]
 
 

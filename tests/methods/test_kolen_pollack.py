@@ -8,7 +8,9 @@ from collections.abc import Callable
 import pytest
 import torch
 from tests.methods.conftest import CLASSES, images, small
+from torch import nn
 
+import creditscope
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.methods.bp import Backprop
@@ -149,3 +151,28 @@ def test_the_angles_of_a_rule_are_those_of_its_matrices(batch: Batch, generator:
     for name, matrix in learnt.items():
         cosine = (matrix * weights[name]).sum() / matrix.norm() / weights[name].norm()
         assert math.cos(math.radians(found[name])) == pytest.approx(cosine.item())
+
+
+def test_it_trains_any_model_in_a_loop_of_ones_own() -> None:
+    """`rule(..., optimizer=)` lets B take the steps of the loop's optimiser."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)]
+    model = nn.Sequential(*layers).double()
+    inputs, labels = torch.randn(16, 6, dtype=torch.float64), torch.arange(16) % 3
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.05, weight_decay=0.5)
+    bound = creditscope.rule("kolen_pollack", model, example=(inputs, labels), optimizer=optimiser)
+    before = differences(bound.network, bound.feedback)
+    for _ in range(8):
+        optimiser.zero_grad()
+        bound.backward(inputs, labels)
+        optimiser.step()
+    for key, difference in differences(bound.network, bound.feedback).items():
+        torch.testing.assert_close(difference, (1 - 0.05 * 0.5) ** 8 * before[key], rtol=0, atol=1e-12, msg=key)
+
+
+def test_in_a_loop_whose_optimiser_is_not_known_it_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    inputs, labels = torch.randn(4, 6), torch.arange(4) % 3
+    bound = creditscope.rule("kolen_pollack", model, example=(inputs, labels), blocks=["2"])
+    with pytest.raises(InvalidInput, match="was not told how"):
+        bound.backward(inputs, labels)

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from creditscope import audit
 from creditscope.batch import Batch
 from creditscope.methods.ep import EquilibriumPropagation
 from creditscope.methods.rule import BoundRule
@@ -309,7 +310,32 @@ def _answers() -> Iterator[CreditFault]:
     yield CreditFault("a leak in one class", leaks(0.01, lambda batch: batch.labels == 3), ("D8",), dose=0.1)
 
 
-FAULTS: tuple[CreditFault, ...] = tuple(chain(_alignment(), _locality(), _answers()))
+@cache
+def kolen_pollack(decay: float) -> dict[str, Any]:
+    """What `audit` is given of a run with learnt feedback; decay 0 is the fault."""
+    spec = RunSpec(
+        method="kolen_pollack",
+        method_options={"without_decay": not decay},
+        learning_rate=0.01,
+        weight_decay=decay,
+        epochs=EPOCHS,
+        network_options=dict(OPTIONS),
+    )
+    trained = train(spec)
+    return {"model": trained.network.eval(), "batches": base().batches, "credit": trained.credit()}
+
+
+def _learnt() -> Iterator[CreditFault]:
+    """Without decay B - W never shrinks: an angle remains that decay removes."""
+
+    def remains(report: Report) -> bool:
+        sound = audit(**kolen_pollack(1.0)).measures["feedback_angle"]
+        return report.measures["feedback_angle"].value > 2 * sound.value
+
+    yield CreditFault("learnt feedback without weight decay", lambda _: kolen_pollack(0.0), shows=remains)
+
+
+FAULTS: tuple[CreditFault, ...] = tuple(chain(_alignment(), _locality(), _answers(), _learnt()))
 
 
 def equilibrium(found: Base) -> dict[str, Any]:
