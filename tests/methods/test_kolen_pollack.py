@@ -174,5 +174,5 @@ def test_in_a_loop_whose_optimiser_is_not_known_it_is_refused() -> None:
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
     inputs, labels = torch.randn(4, 6), torch.arange(4) % 3
     bound = creditscope.rule("kolen_pollack", model, example=(inputs, labels), blocks=["2"])
-    with pytest.raises(InvalidInput, match="was not told how"):
+    with pytest.raises(InvalidInput, match="Pass optimizer= to creditscope.rule"):
         bound.backward(inputs, labels)

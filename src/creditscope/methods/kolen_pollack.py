@@ -50,8 +50,8 @@ class KolenPollack(LearntFeedback):
         if feedback.optimiser is None or moment.descent is None:
             raise InvalidInput(
                 "Kolen-Pollack was not told how the network's weights step.\n"
-                "B would not take the same steps, and would not approach W. Call `equip` with the optimiser's settings "
-                "before the first step, and pass them in every moment."
+                "B would not take the same steps, and would not approach W. Pass optimizer= to creditscope.rule; in "
+                "code of your own call `equip` with its settings before the first step, and pass them in every moment."
             )
         credit = self.credit(network, feedback, batch, scope)
         learnt = matrices(feedback).by_weight().items()
