@@ -142,7 +142,11 @@ def test_code_is_set_as_code_and_the_rest_is_escaped():
 
 
 def test_a_long_verdict_can_be_broken_at_its_codes_and_is_escaped():
-    assert breakable("FAIL(D1+D2) <b>") == "FAIL<wbr>(D1+<wbr>D2) &lt;b&gt;"
+    assert breakable("FAIL(D1:stream+D2) <b>") == "FAIL<wbr>(D1:<wbr>stream+<wbr>D2) &lt;b&gt;"
+
+
+def test_a_diagnostic_without_a_limit_is_not_said_to_fire():
+    assert not re.search(r'class="limit">fires\s*<', audited().to("html"))
 
 
 def test_the_json_behind_a_page_comes_back_out_of_it(tmp_path):

@@ -66,8 +66,8 @@ def code(text: str) -> Markup:
 
 
 def breakable(text: str) -> Markup:
-    """Text that may be broken before a bracket and after a plus sign, as in FAIL(D1+D2)."""
-    return Markup(str(escape(text)).replace("(", "<wbr>(").replace("+", "+<wbr>"))
+    """Text that may be broken before a bracket and after a plus sign or a colon, as in FAIL(D1:stream+D2)."""
+    return Markup(str(escape(text)).replace("(", "<wbr>(").replace("+", "+<wbr>").replace(":", ":<wbr>"))
 
 
 def download(text: str) -> str:

@@ -15,7 +15,7 @@ from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
 
 ICONS = {"pass": "✓", "fires": "▲", "undecided": "◐", "undefined": "∅", "skipped": "–", "measured": "·"}
-TONES = {"pass": "good", "fires": "bad"}
+TONES = {"pass": "good", "fires": "bad", "skipped": "grey", "measured": "grey"}
 OUTCOMES = {"pass": ("✓", "good"), "fail": ("✗", "bad"), "inconclusive": ("?", "open"), "control": ("·", "grey")}
 
 
