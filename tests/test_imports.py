@@ -50,14 +50,15 @@ MAY: dict[str, str] = {
     "glossary": f"diagnostics methods networks datasets {GROUND}",
     "partial": f"report records diagnostics statistics {GROUND}",
     "auditing": f"probes diagnostics evidence records stream statistics {GROUND}",
+    "conformance": f"training probes diagnostics methods datasets networks stream records {GROUND}",
     "experiments": f"auditing training diagnostics records statistics stream {GROUND}",
     "runs": f"training auditing methods datasets networks records {GROUND}",
     "monitoring": f"auditing probes diagnostics evidence records report stream {GROUND}",
     "compat": f"auditing diagnostics evidence stream {GROUND}",
     "study": f"runs report records training datasets diagnostics statistics {GROUND}",
     "papers": f"study runs report records diagnostics statistics {GROUND}",
-    "commands": "papers compat monitoring study runs experiments auditing partial training probes report glossary "
-    f"methods evidence diagnostics records statistics datasets networks stream linting {GROUND}",
+    "commands": "papers compat monitoring study runs experiments conformance auditing partial training probes report "
+    f"glossary methods evidence diagnostics records statistics datasets networks stream linting {GROUND}",
     "cli": f"commands {GROUND}",
     "__main__": "cli",
 }

@@ -15,6 +15,7 @@ _PUBLIC = {
     "fit": "training.fit",
     "load": "runs.run",
     "rule": "methods.binding",
+    "check_rule": "conformance.check",
     "Monitor": "monitoring.monitor",
     "CreditscopeCallback": "monitoring.lightning",
     "plain_twin": "stream.reference_model",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from creditscope.compat import cross_batch_direction_stability as cross_batch_direction_stability
     from creditscope.compat import diagnose as diagnose
     from creditscope.compat import residual_norms as residual_norms
+    from creditscope.conformance.check import check_rule as check_rule
     from creditscope.errors import BadFile as BadFile
     from creditscope.errors import CreditscopeError as CreditscopeError
     from creditscope.errors import DataUnavailable as DataUnavailable

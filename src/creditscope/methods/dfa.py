@@ -12,7 +12,7 @@ from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
 from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, drawn_again, normal
-from creditscope.methods.rule import Feedback, example_states
+from creditscope.methods.rule import Feedback, StandsFor, example_states
 from creditscope.networks.staged import StagedNetwork
 
 
@@ -34,6 +34,11 @@ class DirectFeedback(LocalRule):
 
     normalisation: Normalisation = "sample"
     index: Literal["output", "input"] = "output"
+
+    @property
+    def stands_for(self) -> StandsFor | None:  # type: ignore[override]
+        """B_l stands for ∂logits/∂h_l; with index = "input" the last matrix serves two states."""
+        return "output" if self.index == "output" else None
 
     def __post_init__(self) -> None:
         check_normalisation(self.normalisation)

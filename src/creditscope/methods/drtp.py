@@ -28,6 +28,8 @@ class TargetProjection(DirectFeedback):
     published code has +y B_l, which is the same with -B_l.
     """
 
+    carries = "target"
+
     def message(self, seen: LocalPass) -> Tensor:
         """-y."""
         if seen.labels.dim() != 1 or seen.labels.is_floating_point():

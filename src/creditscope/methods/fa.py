@@ -32,6 +32,8 @@ class BlockFeedback(LocalRule):
 
     normalisation: Normalisation = "batch"
 
+    stands_for = "block"
+
     def __post_init__(self) -> None:
         check_normalisation(self.normalisation)
 

@@ -29,6 +29,8 @@ class WeightFeedback(InsideWeights):
     fan_out is the number of terms in a sum of the backward product.
     """
 
+    stands_for = "weight"
+
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """One tensor per weight, of its shape."""
         weights = weights_of(network).items()

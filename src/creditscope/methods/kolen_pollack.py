@@ -33,6 +33,8 @@ class KolenPollack(LearntFeedback):
 
     without_decay: bool = False
 
+    follows_weights = True
+
     def equip(self, feedback: Feedback, descent: Descent) -> Feedback:
         """B in an optimiser like the network's."""
         if not descent.weight_decay > 0 and not self.without_decay:

@@ -40,6 +40,8 @@ class LearntFeedback(InsideWeights):
     Weights that read the data themselves need no B: no credit goes on from them.
     """
 
+    stands_for = "weight"
+
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """B_0 of every weight on the way back."""
         weights = weights_on_the_way_back(network, example).items()
@@ -47,6 +49,10 @@ class LearntFeedback(InsideWeights):
             name: (torch.randn(w.shape, generator=generator) / fan_out(w) ** 0.5).to(w.dtype) for name, w in weights
         }
         return Feedback({}, nn.ModuleDict({MATRICES: LearntMatrices(drawn)}))
+
+    def feedback_matrices(self, feedback: Feedback) -> Mapping[str, Tensor]:
+        """B by the name of its weight."""
+        return matrices(feedback).by_weight()
 
     def backward_weights(self, network: StagedNetwork, feedback: Feedback) -> Mapping[str, Tensor]:
         """B as it stands."""

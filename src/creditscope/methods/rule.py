@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -97,6 +97,11 @@ class Moment:
     descent: Descent | None = None
 
 
+# "output": B.l for ∂logits/∂h_l;  "block": B.l for ∂h_{l+1}/∂h_l;  "weight": one tensor for each weight, by its name;
+# "magnitude": M.name for |weight|. Rows are outputs, columns the flattened state.
+StandsFor = Literal["output", "block", "weight", "magnitude"]
+
+
 class Diverged(Exception):
     """Raised by `learn` when there is no credit; the run stops before a weight changes and records the reason."""
 
@@ -117,6 +122,9 @@ class CreditRule(ABC):
     networks: ClassVar[tuple[str, ...] | None] = None  # registered networks that it supports; None for all
     uses_weights_above: ClassVar[bool] = False  # carries credit through the weights above: measured, not judged, by D9
     at_states: ClassVar[bool] = True  # False: no credit at the states; its updates alone can be compared
+    stands_for: StandsFor | None = None  # what its feedback replaces: with that in its place the credit is the gradient
+    carries: ClassVar[Literal["error", "target"]] = "error"  # what its feedback carries down: e, or -onehot(labels)
+    follows_weights: ClassVar[bool] = False  # learnt feedback takes the steps of its weight, decay λ included
     exact_readout: ClassVar[bool] = True  # the read-out learns by its gradient at the h_L of the forward pass
     redraws: ClassVar[bool] = True  # whether credit under fresh feedback is a null of its alignment
 
@@ -149,6 +157,10 @@ class CreditRule(ABC):
     def objection(self, auxiliary: Mapping[str, float]) -> str | None:
         """Why the run must stop as diverged, judged by an epoch's mean auxiliary losses; None to continue."""
         return None
+
+    def feedback_matrices(self, feedback: Feedback) -> Mapping[str, Tensor]:
+        """The feedback matrices themselves by name, fixed or learnt, as `stands_for` means them."""
+        return feedback.tensors
 
     def redrawn(
         self, network: StagedNetwork, feedback: Feedback, example: Batch, generator: torch.Generator

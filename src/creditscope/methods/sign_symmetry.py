@@ -14,7 +14,7 @@ from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
 from creditscope.methods.inside_weights import InsideWeights, check_names, weights_of, weights_on_the_way_back
-from creditscope.methods.rule import EVERYTHING, Feedback, Moment, Scope
+from creditscope.methods.rule import EVERYTHING, Feedback, Moment, Scope, StandsFor
 from creditscope.networks.staged import StagedNetwork
 
 Magnitudes = Literal["uniform", "fixed", "redrawn"]
@@ -40,6 +40,15 @@ class SignSymmetry(InsideWeights):
 
     uses_weights_above = True
     redraws = False
+
+    @property
+    def stands_for(self) -> StandsFor | None:  # type: ignore[override]
+        """M stands for |W|, where every weight has its own."""
+        return None if self.magnitudes == "uniform" else "magnitude"
+
+    def feedback_matrices(self, feedback: Feedback) -> Mapping[str, Tensor]:
+        """M, without its scale."""
+        return {f"M.{name}": magnitudes for name, magnitudes in _of_kind("M", feedback).items()}
 
     def __post_init__(self) -> None:
         if self.magnitudes not in get_args(Magnitudes):
