@@ -100,6 +100,10 @@ def test_a_link_to_a_finding_opens_the_part_that_holds_it(opened):
     page.evaluate("location.hash = 'D4'")
     page.locator("#D4 .opened").wait_for()
     assert page.locator("#everything").get_attribute("open") is not None
+    page.reload()  # the charts above are drawn after the first scroll
+    page.locator("html[data-drawn]").wait_for(state="attached")
+    place = "document.querySelector('#D4').getBoundingClientRect().y"
+    page.wait_for_function(f"() => 0 <= {place} && {place} < innerHeight")
 
 
 def test_dark_light_and_paper_have_their_own_colours(opened):

@@ -142,7 +142,8 @@ def test_code_is_set_as_code_and_the_rest_is_escaped():
 
 
 def test_a_long_verdict_can_be_broken_at_its_codes_and_is_escaped():
-    assert breakable("FAIL(D1:stream+D2) <b>") == "FAIL<wbr>(D1:<wbr>stream+<wbr>D2) &lt;b&gt;"
+    assert breakable("FAIL(D1:stream+D2) <b>") == "FAIL<wbr>(D1:stream+<wbr>D2) &lt;b&gt;"
+    assert breakable("D1:stream", ":") == "D1:<wbr>stream"
 
 
 def test_a_diagnostic_without_a_limit_is_not_said_to_fire():

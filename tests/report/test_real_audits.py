@@ -115,7 +115,7 @@ def test_the_chart_of_rho_shows_the_score_of_the_gradient_itself():
     absolute = [row["value"] for row in reference if row["kind"] == "the backprop gradient, absolute step"]
     assert absolute == list(measured("rho_absolute_bp").per_layer)
     assert values(figure, "others") == list(measured("rho_absolute").per_layer)
-    assert "Diamonds: the score of the backprop gradient itself." in figure.caption
+    assert "Open diamonds: the score of the backprop gradient itself." in figure.caption
 
 
 def test_the_chart_of_gamma_shows_its_null_and_the_clamped_values():

@@ -57,9 +57,9 @@ def rho_plan(inputs: ChartInputs) -> ChartPlan | None:
         "state moves a little: 1 is a perfect prediction, 0 is none."
     )
     if others:
-        caption += " Squares: the same with the published absolute step."
+        caption += " Open squares: the same with the published absolute step."
     if reference:
-        caption += " Diamonds: the score of the backprop gradient itself."
+        caption += " Open diamonds: the score of the backprop gradient itself."
     rows = {"points": points, "others": others, "reference": reference, "zero": [{"value": 0}]}
     return ChartPlan("rho", "Perturbation correlation ρ", caption, definitions.rho, rows, (*LAYER, ("ρ", "text")))
 
@@ -72,6 +72,6 @@ def nudge_plan(inputs: ChartInputs) -> ChartPlan | None:
     others = layered(inputs.views, "nudge_absolute", kind="absolute step") if inputs.alone is not None else []
     caption = "Change of the loss after a small step of each state against its credit. Useful credit lowers the loss."
     if others:
-        caption += " Squares: a step of fixed size, whatever the scale of the state."
+        caption += " Open squares: a step of fixed size, whatever the scale of the state."
     rows = {"points": points, "others": others, "zero": [{"value": 0}]}
     return ChartPlan("nudge", "Nudging", caption, definitions.nudge, rows, (*LAYER, ("change of the loss", "text")))

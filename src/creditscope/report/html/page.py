@@ -65,9 +65,9 @@ def code(text: str) -> Markup:
     return Markup("").join(Markup(f"<code>{part}</code>") if index % 2 else part for index, part in enumerate(parts))
 
 
-def breakable(text: str) -> Markup:
-    """Text that may be broken before a bracket and after a plus sign or a colon, as in FAIL(D1:stream+D2)."""
-    return Markup(str(escape(text)).replace("(", "<wbr>(").replace("+", "+<wbr>").replace(":", ":<wbr>"))
+def breakable(text: str, after: str = "+") -> Markup:
+    """Text that may be broken before a bracket and after a sign, as in FAIL(D1:stream+D2)."""
+    return Markup(str(escape(text)).replace("(", "<wbr>(").replace(after, f"{after}<wbr>"))
 
 
 def download(text: str) -> str:

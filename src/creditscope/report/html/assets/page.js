@@ -113,5 +113,5 @@
   printing();
   followLinks();
   addEventListener("hashchange", followLinks);
-  draw();
+  draw().then(followLinks); // charts move what is below them
 })();
