@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,7 +13,11 @@ from typing import Any
 import pytest
 import torch
 
+import creditscope
 from creditscope.diagnostics import diagnostics
+from creditscope.errors import InvalidInput
+from creditscope.methods import methods
+from creditscope.registry import Registry
 from creditscope.verdict import Status
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
@@ -26,13 +32,13 @@ def programs(name: str) -> list[str]:
     ]
 
 
-def ran(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """All programs of a guide, one after the other in one module."""
+def ran(name: str, monkeypatch: pytest.MonkeyPatch, first: int | None = None) -> dict[str, Any]:
+    """All programs of a guide, or the first few, one after the other in one module."""
     module = ModuleType(f"guide_{name.removesuffix('.md').replace('-', '_')}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     state = torch.random.get_rng_state()
     try:
-        for program in programs(name):
+        for program in programs(name)[:first]:
             exec(compile(program, name, "exec"), module.__dict__)
             module.__dict__["__doc__"] = module.__doc__ or program.strip().splitlines()[0].strip('"')
     finally:
@@ -40,7 +46,7 @@ def ran(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return module.__dict__
 
 
-def test_there_are_five_guides_and_the_index_leads_to_them() -> None:
+def test_there_are_six_guides_and_the_index_leads_to_them() -> None:
     names = sorted(path.name for path in GUIDES.glob("*.md"))
     assert names == [
         "add-your-own-diagnostic.md",
@@ -48,6 +54,7 @@ def test_there_are_five_guides_and_the_index_leads_to_them() -> None:
         "audit-your-model.md",
         "monitor-a-lightning-run.md",
         "train-by-dfa.md",
+        "write-a-rule.md",
     ]
     index = (GUIDES.parent / "index.md").read_text(encoding="utf-8")
     assert all(f"guides/{name}" in index for name in names)
@@ -79,12 +86,41 @@ def test_the_guide_to_training_by_dfa_runs(monkeypatch: pytest.MonkeyPatch, caps
     assert found["report"].findings["D9"].status == "pass"
 
 
-def test_the_guide_to_a_diagnostic_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = dict(diagnostics.items())
+@contextmanager
+def without_new_entries(registry: Registry[Any]) -> Iterator[None]:
+    """Forget what was registered inside."""
+    before = set(registry)
     try:
+        yield
+    finally:
+        for name in set(registry) - before:
+            del registry._entries[name]
+
+
+def test_the_guide_to_a_diagnostic_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with without_new_entries(diagnostics):
         found = ran("add-your-own-diagnostic.md", monkeypatch)["found"]
         assert (found.code, found.title, found.status) == ("S1", "Shrinking stream", "pass")
         assert diagnostics["S1"].question == "does the residual stream shrink from block to block?"
-    finally:
-        for name in set(diagnostics) - set(before):
-            del diagnostics._entries[name]
+
+
+@pytest.mark.slow
+def test_the_guide_to_a_rule_runs_and_its_feedback_approaches_the_readout(monkeypatch: pytest.MonkeyPatch) -> None:
+    with without_new_entries(methods):
+        found = ran("write-a-rule.md", monkeypatch)
+    left = (found["last"] - found["readout"]).norm().item() / found["distance"]
+    assert left == pytest.approx(found["shrunk"], rel=1e-3)
+    assert left < 0.1
+    gamma = found["report"].measures["gamma"].per_layer
+    assert max(gamma) == gamma[-1]
+    assert (found["report"].findings["D9"].status, found["report"].findings["D6"].status) == ("pass", "skipped")
+
+
+def test_the_rule_of_the_guide_must_be_told_how_the_network_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    with without_new_entries(methods):
+        ran("write-a-rule.md", monkeypatch, first=1)
+        model = torch.nn.Sequential(*(torch.nn.Linear(6, 6) for _ in range(4)))
+        inputs, labels = torch.randn(8, 6), torch.arange(8) % 6
+        rule = creditscope.rule("direct_kolen_pollack", model, example=(inputs, labels))
+        with pytest.raises(InvalidInput, match="Pass optimizer= to creditscope.rule"):
+            rule.backward(inputs, labels)
