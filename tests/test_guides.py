@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import creditscope
+from creditscope.conformance.check import CLAUSES
 from creditscope.diagnostics import diagnostics
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
@@ -46,12 +47,13 @@ def ran(name: str, monkeypatch: pytest.MonkeyPatch, first: int | None = None) ->
     return module.__dict__
 
 
-def test_there_are_six_guides_and_the_index_leads_to_them() -> None:
+def test_there_are_seven_guides_and_the_index_leads_to_them() -> None:
     names = sorted(path.name for path in GUIDES.glob("*.md"))
     assert names == [
         "add-your-own-diagnostic.md",
         "audit-your-method.md",
         "audit-your-model.md",
+        "check-your-rule.md",
         "monitor-a-lightning-run.md",
         "train-by-dfa.md",
         "write-a-rule.md",
@@ -95,6 +97,17 @@ def without_new_entries(registry: Registry[Any]) -> Iterator[None]:
     finally:
         for name in set(registry) - before:
             del registry._entries[name]
+
+
+def test_the_guide_to_checking_a_rule_runs_and_shows_the_real_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    with without_new_entries(methods):
+        checked = ran("check-your-rule.md", monkeypatch)["checked"]
+    assert checked.failing == ("networks", "identity")
+    text = (GUIDES / "check-your-rule.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^(\w+) +(holds|fails|not checked) ", text, re.MULTILINE)
+    assert shown == [(result.clause, result.outcome.value) for result in checked.results]
+    for clause in CLAUSES:
+        assert f"| `{clause.name}` | {clause.states} | {clause.blind} |" in text
 
 
 def test_the_guide_to_a_diagnostic_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.credit import Credit
+from creditscope.methods.bp import Backprop
 from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.fa import BlockFeedback
 from creditscope.methods.kolen_pollack import KolenPollack
@@ -161,19 +162,128 @@ class HalfPrecision(DirectFeedback):
         return replace(found, gradients={name: g.half().to(g) for name, g in found.gradients.items()})
 
 
+# Eleven mistakes that were made in published code or are easy to make; an error of one layer in two places.
 CLAUSES: dict[type[CreditRule], set[str]] = {
     TransposedFeedback: {"identity"},
     NoDecay: {"decay"},
     InvertedSign: {"identity"},
     WeightForFeedback: {"locality"},
     LabelsAtInference: {"labels"},
-    RedrawnFeedback: {"pure"},
+    RedrawnFeedback: {"pure", "training"},
     OneLayerOff: {"identity"},
     OneBlockOff: {"update"},
     MutatesNetwork: {"pure"},
     UnsavedNetwork: {"saved", "resumed"},
     GlobalRandomState: {"feedback", "random"},
     HalfPrecision: {"precision"},
+}
+
+
+@dataclass(frozen=True)
+class OptionOfAnyKind(DirectFeedback):
+    """Has an option that no record can hold."""
+
+    normaliser: Any = max
+
+
+@dataclass(frozen=True)
+class Neighbours(DirectFeedback):
+    """Subtracts the mean over the batch from every signal."""
+
+    def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
+        return tuple(a - a.mean(0) for a in super().signals(network, feedback, seen))
+
+
+@dataclass(frozen=True)
+class MissingSignal(DirectFeedback):
+    """Forgets the signal of the deepest state, which no block below it needs."""
+
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        found = super().credit(network, feedback, batch, scope)
+        return replace(found, signals=found.signals[:-1])
+
+
+@dataclass(frozen=True)
+class Overflows(DirectFeedback):
+    """Weights a state's credit by the eighth power of its length."""
+
+    def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
+        pairs = zip(super().signals(network, feedback, seen), seen.hiddens, strict=True)
+        return tuple(a * h.norm() ** 8 for a, h in pairs)
+
+
+@dataclass(frozen=True)
+class SummedLoss(DirectFeedback):
+    """Reports the sum of the losses in place of their mean."""
+
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        found = super().credit(network, feedback, batch, scope)
+        return replace(found, loss=found.loss * len(batch.labels))
+
+
+@dataclass(frozen=True)
+class ClaimsExact(DirectFeedback):
+    """Declares its credit to be the gradient."""
+
+    def exact_layers(self, depth: int) -> frozenset[int]:
+        return frozenset(range(depth + 1))
+
+
+@dataclass(frozen=True)
+class Ascent(Backprop):
+    """Backprop with the wrong sign."""
+
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        found = super().credit(network, feedback, batch, scope)
+        up = {name: -gradient for name, gradient in found.gradients.items()}
+        return replace(found, signals=tuple(-signal for signal in found.signals), gradients=up)
+
+    def exact_layers(self, depth: int) -> frozenset[int]:
+        return frozenset()
+
+
+@dataclass(frozen=True)
+class IgnoresScope(DirectFeedback):
+    """Gives frozen blocks a gradient too, and has no penalty."""
+
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        return super().credit(network, feedback, batch)
+
+
+@dataclass(frozen=True)
+class OtherSignals(DirectFeedback):
+    """Shows an audit other signals than those that train."""
+
+    def signals_under(self, network: StagedNetwork, feedbacks: Any, batch: Batch) -> Any:
+        return (tuple(2 * a for a in signals) for signals in super().signals_under(network, feedbacks, batch))
+
+
+@dataclass(frozen=True)
+class StepsItself(DirectFeedback):
+    """Takes the step itself, which the optimiser takes again."""
+
+    def learn(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
+    ) -> Credit:
+        found = self.credit(network, feedback, batch, scope)
+        with torch.no_grad():
+            for name, gradient in found.gradients.items():
+                network.get_parameter(name).sub_(gradient, alpha=1e-3)
+        return found
+
+
+OTHERS: dict[type[CreditRule], set[str]] = {
+    OptionOfAnyKind: {"value"},
+    TransposedFeedback: {"networks"},
+    Neighbours: {"samples"},
+    MissingSignal: {"shapes"},
+    Overflows: {"scales"},
+    SummedLoss: {"loss"},
+    ClaimsExact: {"exact"},
+    Ascent: {"direction"},
+    IgnoresScope: {"wrappers"},
+    OtherSignals: {"bound"},
+    StepsItself: {"learn"},
 }
 
 
@@ -187,3 +297,4 @@ def declared(rule: type[CreditRule]) -> type[CreditRule]:
 
 
 PLANTED = {declared(rule): clauses for rule, clauses in CLAUSES.items()}
+SPOILT = {declared(rule): clauses for rule, clauses in OTHERS.items()}

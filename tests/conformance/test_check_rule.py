@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.conformance.planted_rules import PLANTED
+from tests.conformance.planted_rules import PLANTED, SPOILT
 
 from creditscope import check_rule, cli
 from creditscope.conformance.check import CLAUSES, Conformance
@@ -19,6 +19,12 @@ from creditscope.errors import InvalidInput, UnknownName
 from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.rule import CreditRule
 
+EVERY = [*PLANTED.items(), *SPOILT.items()]
+
+
+def test_every_clause_is_broken_by_some_rule() -> None:
+    assert {name for _, clauses in EVERY for name in clauses} | {"facts"} == {clause.name for clause in CLAUSES}
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", PLANTED, ids=lambda rule: rule.__name__)
@@ -28,10 +34,10 @@ def test_a_planted_mistake_is_found_by_the_clause_that_names_it(rule: type[Credi
     assert PLANTED[rule] <= set(checked.failing)
 
 
-@pytest.mark.parametrize("rule", PLANTED, ids=lambda rule: rule.__name__)
-def test_the_clause_itself_finds_it(rule: type[CreditRule]) -> None:
+@pytest.mark.parametrize(("rule", "clauses"), EVERY, ids=[rule.__name__ for rule, _ in EVERY])
+def test_the_clause_itself_finds_it(rule: type[CreditRule], clauses: set[str]) -> None:
     by_name = {clause.name: clause for clause in CLAUSES}
-    for name in PLANTED[rule]:
+    for name in clauses:
         result = by_name[name].result(Subject(rule()))
         assert result.outcome is Outcome.FAILS
         assert result.detail

@@ -47,7 +47,7 @@ def facts(subject: Subject) -> Iterator[Remark]:
 
 
 @clause(
-    "value", states="The rule is a value: a frozen dataclass with plain options, equal to another of the same options."
+    "value", states="The rule is a value: a frozen dataclass of plain options, equal to another of the same options."
 )
 def value(subject: Subject) -> Iterator[Remark]:
     """Records and snapshots tell runs apart by what a rule is written as."""
@@ -60,10 +60,10 @@ def value(subject: Subject) -> Iterator[Remark]:
     if rule != other or repr(rule) != repr(other) or " at 0x" in repr(rule):
         yield Remark("two rules of the same options are not equal, or are written differently")
     for option in dataclasses.fields(rule):
-        if not isinstance(getattr(rule, option.name), bool | int | float | str):
-            yield Remark(
-                f"the option {option.name} is a {type(getattr(rule, option.name)).__name__}, not a plain value"
-            )
+        given = getattr(rule, option.name)
+        parts = given if isinstance(given, tuple) else (given,)
+        if not all(isinstance(part, bool | int | float | str) for part in parts):
+            yield Remark(f"the option {option.name} is a {type(given).__name__}, which no record can hold")
     if not how.frozen:
         yield Remark("the dataclass is not frozen, so that its options can change during a run")
 
@@ -88,7 +88,7 @@ def kinds(subject: Subject) -> Iterator[Remark]:
                 yield Remark(f"{on} is refused, but networks= does not leave it out: {_first(error)}")
             refused.append(on)
         except Exception as error:  # noqa: BLE001  whatever the rule raises, it is not a refusal in words
-            yield Remark(f"{on} ends in {type(error).__name__}: {_first(error)}")
+            yield Remark(f"{on} ends in {type(error).__name__}, not in a refusal: {_first(error)}")
         else:
             if not supported(rule, on):
                 yield Remark(f"{on} is left out by networks=, but not refused")

@@ -34,6 +34,8 @@ def locality(subject: Subject) -> Iterator[Remark]:
     )
     if isinstance(found, Missing):
         raise NotChecked(found.text)
+    if not found.reads_network:
+        raise NotChecked("the credit does not change with the weights of the network at all")
     ratios = [ratio for ratio in found.ratios if ratio == ratio]
     if not ratios:
         raise NotChecked("no gradient changed: the weights above hardly affect it")

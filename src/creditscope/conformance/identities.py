@@ -61,7 +61,7 @@ def identity(subject: Subject) -> Iterator[Remark]:
     for layer, (signal, gradient) in enumerate(zip(case.credit().signals, gradients, strict=True)):
         if not close(signal, gradient):
             far = ((signal - gradient).norm() / gradient.norm()).item()
-            yield Remark(f"a_{layer} is not the gradient: it is off by {far:.2g} of its length")
+            yield Remark(f"a_{layer} is not g_{layer}: ‖a - g‖/‖g‖ = {far:.2g}, cosine {cosine(signal, gradient):.3f}")
 
 
 def _against_target(logits: Tensor, labels: Tensor) -> Tensor:

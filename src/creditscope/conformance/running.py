@@ -29,6 +29,9 @@ def learn(subject: Subject) -> Iterator[Remark]:
     changed = differing(before, {name: p.detach() for name, p in case.network.named_parameters()})
     if changed:
         yield Remark(f"a step of learning changes {', '.join(changed[:3])}")
+    unknown = sorted(credit.gradients.keys() - before.keys())
+    if unknown:
+        yield Remark(f"there are gradients for {', '.join(unknown[:3])}, which is no parameter")
     wrong = [name for name, value in credit.auxiliary.items() if value.dim()]
     if wrong:
         yield Remark(f"the auxiliary loss {', '.join(wrong)} is not one number")

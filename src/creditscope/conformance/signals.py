@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from creditscope.batch import Batch
-from creditscope.conformance.clause import NotChecked, Remark, clause
+from creditscope.conformance.clause import NotChecked, Remark, clause, note
 from creditscope.conformance.subject import Case, Subject
 from creditscope.credit import Credit
 
@@ -40,6 +40,8 @@ def shapes(subject: Subject) -> Iterator[Remark]:
     for name, gradient in credit.gradients.items():
         if name in parameters and gradient.shape != parameters[name].shape:
             yield Remark(f"the gradient of {name} has the shape {tuple(gradient.shape)}")
+        elif not bool(gradient.any()):
+            yield note(f"the gradient of {name} is 0 everywhere: nothing but weight decay moves it")
     tensors = named(credit)
     yield from (Remark(f"{name} is not finite") for name, t in tensors.items() if not bool(t.isfinite().all()))
     yield from (Remark(f"{name} carries a graph: detach it") for name, t in tensors.items() if t.requires_grad)

@@ -89,10 +89,13 @@ def bound(subject: Subject) -> Iterator[Remark]:
     if case.feedback.networks is not None:
         return
     draws = [case.rule.feedback(case.network, case.batch, seeded(seed)) for seed in (3, 4)]
+    learning = [p.requires_grad for p in case.network.parameters()]
     for feedback, several in zip(draws, case.rule.signals_under(case.network, draws, case.batch), strict=True):
         alone = case._replace(feedback=feedback).credit().signals
         if not all(map(torch.equal, several, alone)):
             yield Remark("several feedbacks at once give other signals than each by itself")
+    if learning != [p.requires_grad for p in case.network.parameters()]:
+        yield Remark("signals_under leaves a parameter with another requires_grad")
     redrawn = source.redrawn(seeded(9))
     if redrawn is None:
         return
