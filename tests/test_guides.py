@@ -121,6 +121,8 @@ def test_the_guide_to_a_diagnostic_runs(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_guide_to_a_rule_runs_and_its_feedback_approaches_the_readout(monkeypatch: pytest.MonkeyPatch) -> None:
     with without_new_entries(methods):
         found = ran("write-a-rule.md", monkeypatch)
+    assert found["checked"].failing == ()
+    assert "identity" in [one.clause for one in found["checked"].results if one.outcome == "holds"]
     left = (found["last"] - found["readout"]).norm().item() / found["distance"]
     assert left == pytest.approx(found["shrunk"], rel=1e-3)
     assert left < 0.1

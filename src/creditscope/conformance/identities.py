@@ -51,10 +51,7 @@ def identity(subject: Subject) -> Iterator[Remark]:
     case = subject.case(samples=1)
     needs_states(case)
     if case.rule.stands_for is None:
-        drawn = case.rule.feedback_matrices(case.feedback)
-        raise NotChecked(
-            f"{'stands_for is not declared' if drawn else 'no feedback matrices'}: nothing to compare with"
-        )
+        raise NotChecked("stands_for is not declared: nothing says what sign, transposition and order must be")
     yield from make_exact(case)
     carried = cross_entropy if case.rule.carries == "error" else _against_target
     gradients = capture(find_stream(case.network), case.batch, carried).gradients
