@@ -54,6 +54,7 @@ class Towers(nn.Module):
     def __init__(self):
         super().__init__()
         self.left, self.right = deep(), deep()
+        self.right.load_state_dict(self.left.state_dict())  # the same influence
 
     def forward(self, x):
         return self.left(x) + self.right(x)

@@ -129,8 +129,8 @@ def _possible(graph: Bottlenecks, run: Run) -> bool:
     again = len({id(call.module) for call in run.calls}) < len(run)
     if is_layer(run.calls[0].module) and not again and not run.adds:
         return False
-    if any(call.left is tensor for call in run.calls for tensor in call.arguments):
-        return False  # a block that hands its state on: the state is another tensor
+    if all(call.left is call.entered for call in run.calls):
+        return False  # blocks that hand this tensor on: the state is another one
     return all(map(graph.used, run.states()))
 
 
