@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
@@ -41,6 +41,7 @@ class CreditSource(ABC):
     reference     what the method descends where that is not the loss, for example "the layer's own loss"; empty: BP
     exact_layers  layers whose credit is the gradient by construction
     missing       why the credit is not available, for example feedback that was not saved; None if it is
+    model         the network that the credit is computed on; None if it is not known
     """
 
     local: Local = True
@@ -48,6 +49,7 @@ class CreditSource(ABC):
     reference: str = ""
     exact_layers: frozenset[int] = frozenset()
     missing: Missing | None = None
+    model: nn.Module | None = None
 
     @abstractmethod
     def signals(self, batch: Batch) -> tuple[Tensor, ...]:

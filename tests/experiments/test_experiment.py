@@ -178,7 +178,9 @@ def test_a_store_of_another_network_or_another_loop_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="another network or seed and another make_model"):
         run(seeds=[0], variants=["trained"], store=tmp_path, make=wider)
     (tmp_path / "trained-seed-0" / "run.json").write_text("{")
-    with pytest.raises(BadFile, match="not a creditscope stored run"):
+    with pytest.raises(
+        BadFile, match=r"not a creditscope stored run: .*\nRemove its folder and run the experiment again"
+    ):
         run(seeds=[0], variants=["trained"], store=tmp_path)
 
 
@@ -302,6 +304,8 @@ def unrepeatable(seed):
         ({"evaluate": lambda model: 31}, InvalidInput, "Did you mean 0.31?", 0),
         ({"evaluate": lambda model: None}, InvalidInput, "is not a number", 0),
         ({"evaluate": lambda model: 0.99}, InvalidInput, "before training", 0),
+        ({"credit": "dfa"}, InvalidInput, "credit is a str, not a function", 0),
+        ({"credit": lambda model: None}, InvalidInput, "cannot be called as credit", 0),
         ({"protocol": "thre"}, CreditscopeError, "Did you mean 'three'", 0),
     ],
 )

@@ -320,6 +320,15 @@ def test_audit_and_monitor_take_it_with_fresh_draws() -> None:
     assert len(row.gamma) == 4
 
 
+def test_the_rule_of_another_network_is_refused() -> None:
+    given = [images(64, seed=1)]
+    bound = rule("dfa", Branches(), example=given[0])
+    with pytest.raises(ModelMismatch, match="bound to another Branches than the audited network"):
+        audit(Branches(), given, credit=bound)
+    with pytest.raises(ModelMismatch, match="bound to another Branches than the audited network"):
+        creditscope.Monitor(Branches(), given, credit=bound)
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
@@ -367,10 +376,16 @@ class Silent(Branches):
         return str(super().forward(x))
 
 
+class Idle(Branches):
+    def forward(self, x: Tensor) -> Any:
+        return {"answer": "yes"}
+
+
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
-        ({"model": Silent()}, ModelMismatch, "holds no floating-point tensor"),
+        ({"model": Silent()}, ModelMismatch, "returned str, which holds no floating-point tensor.\nWithout logits"),
+        ({"model": Idle()}, ModelMismatch, "returned dict, which holds no floating-point tensor.\nWithout logits"),
         ({"example": images(4).inputs}, InvalidInput, r"example is a tensor.*not one batch \(inputs, labels\)"),
         ({"example": (images(4).inputs, [1, 2])}, InvalidInput, "example is a tuple of Tensor, list"),
         ({"example": (images(4).inputs, torch.zeros(0))}, InvalidInput, "there is no sample"),
@@ -383,6 +398,9 @@ class Silent(Branches):
         ({"normalization": "none"}, UnknownName, "Did you mean 'normalisation'"),
         ({"blocks": "nowhere"}, UnknownName, "nowhere"),
         ({"penalty": -1.0}, InvalidInput, "penalty must be"),
+        ({"penalty": "big"}, InvalidInput, "penalty must be a finite number of at least 0, got 'big'"),
+        ({"tied": "both"}, InvalidInput, "tied must be 'embedding' or 'readout', got 'both'"),
+        ({"loss_fn": "mse"}, InvalidInput, "loss_fn is a str, not a function"),
         ({"control": "iced"}, UnknownName, "Known: none, frozen"),
         ({"loss_fn": lambda logits, labels: 3.0}, InvalidInput, "What loss_fn returned is a float"),
         ({"loss_fn": lambda logits, labels: logits.detach().sum()}, InvalidInput, "is cut from the logits"),
@@ -398,6 +416,33 @@ def test_labels_of_another_kind_are_refused_in_every_step() -> None:
     model, batch = Branches(), images(4)
     with pytest.raises(InvalidInput, match="not class numbers"):
         rule("dfa", model, example=batch).backward(batch.inputs, torch.rand(4))
+
+
+@pytest.mark.parametrize("name", ["bp", "dfa", "fa_weights"])
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda labels: labels.tolist(), "a list of int, int, int, ..., not class numbers"),
+        (lambda labels: labels + 9, "but the model has 5 logits"),
+        (lambda labels: torch.full_like(labels, -100), "from -100 to -100"),
+        (lambda labels: labels[:2], r"shape \(4, 5\) for 2 labels"),
+        (lambda labels: labels[:0], "The batch holds no label"),
+    ],
+)
+def test_labels_that_name_no_class_are_refused_in_every_step(
+    name: str, change: Callable[[Tensor], Any], text: str
+) -> None:
+    model, batch = Branches(), images(4)
+    bound = rule(name, model, example=batch)
+    with pytest.raises(InvalidInput, match=text):
+        bound.backward(batch.inputs, change(batch.labels))
+
+
+def test_inference_mode_is_refused() -> None:
+    batch = images(4)
+    bound = rule("dfa", Branches(), example=batch)
+    with torch.inference_mode(), pytest.raises(InvalidInput, match="inside torch.inference_mode"):
+        bound.backward(batch.inputs, batch.labels)
 
 
 def test_kolen_pollack_takes_the_steps_of_the_loops_own_optimiser() -> None:

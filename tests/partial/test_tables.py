@@ -105,6 +105,7 @@ def test_scalars_of_tensorboard_are_joined_by_run(tmp_path, expected):
         ("[]", "holds no row"),
         ("[1, 2]", "not a list of objects"),
         ("hello", "is not JSON"),
+        (" \n", "is empty"),
     ],
 )
 def test_a_damaged_table_is_refused(tmp_path, text, words):
@@ -117,7 +118,13 @@ def test_a_table_without_the_column_of_the_accuracy_names_its_columns(tmp_path):
     (tmp_path / "log.csv").write_text(as_csv(ROWS))
     with pytest.raises(CreditscopeError, match="the field accuracy was not found") as caught:
         readings([tmp_path / "log.csv"], {})
-    assert "test_acc" in str(caught.value)
+    assert f"Known: {', '.join(sorted(ROWS[0]))}" in str(caught.value)
+
+
+def test_a_column_of_the_accuracy_without_a_number_is_refused(tmp_path):
+    (tmp_path / "log.csv").write_text("epoch,test_acc\n1,fifty\n")
+    with pytest.raises(CreditscopeError, match="the column 'test_acc' holds no number"):
+        readings([tmp_path / "log.csv"])
 
 
 def test_a_number_that_is_not_finite_is_kept(tmp_path):

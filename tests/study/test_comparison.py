@@ -85,6 +85,7 @@ def test_accuracies_are_compared_by_name_and_seed(monkeypatch):
         ({"bp": [0.7], "dfa": [0.3]}, {}, "seeds= does not name their seeds"),
         ({"bp": [0.7], "dfa": [0.3]}, {"seeds": [1, 2]}, "1 accuracies of bp for 2 seeds"),
         ({"bp": {1: 0.7}, "dfa": {2: 0.3}}, {}, "bp and dfa have no seed in common"),
+        ({"bp": 0.7, "dfa": 0.3}, {}, "The accuracies of bp are 0.7, neither numbers by seed nor a list"),
         ({"bp": {}, "dfa": {2: 0.3}}, {}, "bp has no accuracy"),
         ({"bp": {1: 70}, "dfa": {1: 30}}, {}, "Did you mean 0.7?"),
     ],

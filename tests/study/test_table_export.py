@@ -64,6 +64,13 @@ def test_latex_has_booktabs_a_caption_and_a_label(rows):
     assert r"\textbf{7,000}" in tex
 
 
+def test_a_table_of_runs_has_a_caption_and_a_label_of_its_own(rows):
+    tex = StudyTable("Which method learns?", rows, by_run=True).to_latex()
+    assert r"\caption{Which method learns? One row per run." in tex
+    assert r"\label{tab:which-method-learns-runs}" in tex
+    assert "medians" not in tex + StudyTable("two methods", rows, by_run=True).to_markdown()
+
+
 def test_markdown_rows_have_as_many_cells_as_headings(rows):
     text = StudyTable("two methods", rows).to_markdown()
     assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1

@@ -14,7 +14,7 @@ from creditscope.auditing.input_checks import check_texts
 from creditscope.errors import InvalidInput
 from creditscope.experiments.answers import check_agreement, packed, right_answers
 from creditscope.experiments.preparation import Plan, check_evaluate, collected, named_seeds, planned
-from creditscope.experiments.recipe import Evaluate, MakeModel, Recipe, Train
+from creditscope.experiments.recipe import Evaluate, MakeModel, Recipe, Train, check_callable
 from creditscope.experiments.running import TrainedRun, train_all
 from creditscope.experiments.store import RESULT, ExperimentStore
 from creditscope.experiments.summary import margins, over_all_seeds, seeds_needed
@@ -77,6 +77,8 @@ def experiment(
     check_texts(name=name)
     recipe, folder = Recipe(make_model, train, evaluate), _opened(store)
     _check_workers(workers)
+    if credit is not None:
+        check_callable(credit, "credit", "(model, seed)", 2)
     first = recipe.fresh(named_seeds(seeds)[0])
     images = collected(batches, first)
     plan = planned(recipe, seeds, variants, blocks, images[0].inputs)

@@ -39,9 +39,9 @@ class Recipe:
     evaluate: Evaluate
 
     def __post_init__(self) -> None:
-        _check_callable(self.make_model, "make_model", "(seed)", 1)
-        _check_callable(self.train, "train", "(model, seed)", 2)
-        _check_callable(self.evaluate, "evaluate", "(model)", 1)
+        check_callable(self.make_model, "make_model", "(seed)", 1)
+        check_callable(self.train, "train", "(model, seed)", 2)
+        check_callable(self.evaluate, "evaluate", "(model)", 1)
 
     def fresh(self, seed: int) -> nn.Module:
         """The untrained network of a seed."""
@@ -106,7 +106,7 @@ def weights_digest(network: nn.Module) -> str:
     return digest.hexdigest()[:16]
 
 
-def _check_callable(function: Any, name: str, form: str, count: int) -> None:
+def check_callable(function: Any, name: str, form: str, count: int) -> None:
     """Refuse what is not a function of so many arguments, before anything is trained."""
     if not callable(function) or isinstance(function, nn.Module):
         raise InvalidInput(

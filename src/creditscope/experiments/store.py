@@ -27,7 +27,7 @@ class StoredRun(Document):
     """What a store knows of a finished run: the digest of its untrained network and of the code that trained it."""
 
     noun: ClassVar[str] = "stored run"
-    remedy: ClassVar[str] = "run the experiment"
+    remedy: ClassVar[str] = "remove its folder and run the experiment"
     readable: ClassVar[tuple[int, ...]] = (2,)
     variant: str
     seed: int

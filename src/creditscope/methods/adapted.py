@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
-from creditscope.errors import CreditscopeError, ModelMismatch
+from creditscope.errors import CreditscopeError, InvalidInput, ModelMismatch
 from creditscope.methods.graph_pieces import Branches, GraphPieces
 from creditscope.methods.membership import Members, Tied, adds, members
 from creditscope.networks.staged import Pieces, StagedNetwork, Walk
@@ -194,6 +194,11 @@ def adapted(
     tied: Tied | None = None,
 ) -> StagedNetwork:
     """A network of ours as it is, any other model through its stream; `example` is a batch of inputs."""
+    if tied not in (None, *get_args(Tied)):
+        raise InvalidInput(
+            f"tied must be 'embedding' or 'readout', got {tied!r}.\n"
+            "It decides which of two updates a shared weight gets. Choose one of the two, or leave it out."
+        )
     if isinstance(model, StagedNetwork) and blocks is None:
         return model
     stream = find_stream(model, blocks)

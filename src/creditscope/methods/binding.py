@@ -15,7 +15,7 @@ from creditscope.errors import InvalidInput, ModelMismatch
 from creditscope.methods import methods
 from creditscope.methods.adapted import adapted
 from creditscope.methods.descent import Descent
-from creditscope.methods.loss import LossFunction
+from creditscope.methods.loss import LossFunction, check_classes
 from creditscope.methods.membership import Tied
 from creditscope.methods.rule import BoundRule, CreditRule, Moment, run_generator
 from creditscope.methods.wrappers import wrapped
@@ -49,6 +49,11 @@ class ModelRule(BoundRule):
         loss_fn   (logits, labels) -> one loss per sample, or their mean; default: as given to `rule`
         progress  share of the training that is done, for rules with a warm-up
         """
+        if torch.is_inference_mode_enabled():
+            raise InvalidInput(
+                "backward was called inside torch.inference_mode.\n"
+                "No graph is recorded there, and nothing would learn. Leave inference mode in the training loop."
+            )
         network = self.network if loss_fn is None else judged_by(self.network, loss_fn)
         if network.loss_fn is None:
             check_labels(labels, None)
@@ -167,6 +172,11 @@ def _rule(name: str, options: Mapping[str, Any]) -> CreditRule:
 
 def judged_by(network: StagedNetwork, loss_fn: LossFunction) -> StagedNetwork:
     """The same network, weights shared, with another loss."""
+    if not callable(loss_fn):
+        raise InvalidInput(
+            f"loss_fn is a {type(loss_fn).__name__}, not a function.\n"
+            "There would be no loss to descend. Pass a function (logits, labels) -> one loss per sample, or their mean."
+        )
     other = copy.copy(network)
     other.loss_fn = loss_fn
     return other
@@ -209,26 +219,20 @@ def check_labels(labels: Tensor, logits: Tensor | None) -> None:
             "Cross-entropy would be the loss of another task. Pass class numbers, or loss_fn= (logits, labels) -> one "
             "loss per sample, or their mean."
         )
-    if logits is None:
-        return
-    if logits.dim() != 2 or len(logits) != len(labels):
+    if len(labels) == 0:
         raise InvalidInput(
-            f"The logits have the shape {tuple(logits.shape)} for {len(labels)} labels, not (N, classes).\n"
-            "Cross-entropy cannot pair them. Pass loss_fn= (logits, labels) -> one loss per sample, or their mean."
+            "The batch holds no label.\nIts mean loss is NaN, and so would be every gradient. Leave empty batches out."
         )
-    lowest, highest = int(labels.min()), int(labels.max())
-    if lowest < 0 or highest >= logits.shape[1]:
-        raise InvalidInput(
-            f"The labels go from {lowest} to {highest}, but the model has {logits.shape[1]} logits.\n"
-            "They name classes that it does not have. Pass class numbers from 0, or a model with more outputs."
-        )
+    if logits is not None:
+        check_classes(logits, labels)
 
 
 def _kind(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of {value.dtype} with shape {tuple(value.shape)}"
     if isinstance(value, tuple | list):
-        return f"a {type(value).__name__} of {', '.join(type(part).__name__ for part in value) or 'nothing'}"
+        kinds = [type(part).__name__ for part in value[:3]] + ["..."] * (len(value) > 3)
+        return f"a {type(value).__name__} of {', '.join(kinds) or 'nothing'}"
     return f"a {type(value).__name__}"
 
 

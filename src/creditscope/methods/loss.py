@@ -40,6 +40,8 @@ def judged(loss_fn: LossFunction | None, logits: Tensor, labels: Tensor) -> Judg
     """The loss and its error; half-precision logits are converted to float32."""
     logits = widened(logits.detach())
     if loss_fn is None:
+        if labels.device.type == "cpu":  # elsewhere a look at the labels would wait for the device
+            check_classes(logits, labels)
         return Judged(F.cross_entropy(logits, labels), output_error(logits, labels), len(logits))
     with torch.enable_grad():
         leaf = logits.requires_grad_()
@@ -48,9 +50,26 @@ def judged(loss_fn: LossFunction | None, logits: Tensor, labels: Tensor) -> Judg
     return Judged(loss.detach(), error, count)
 
 
+def check_classes(logits: Tensor, labels: Tensor) -> None:
+    """Refuse logits that are not (N, classes), and labels that name no class."""
+    if logits.dim() != 2 or len(logits) != len(labels):
+        raise InvalidInput(
+            f"The logits have the shape {tuple(logits.shape)} for {len(labels)} labels, not (N, classes).\n"
+            "Cross-entropy cannot pair them. Pass loss_fn= (logits, labels) -> one loss per sample, or their mean."
+        )
+    lowest, highest = int(labels.min()), int(labels.max())
+    if lowest < 0 or highest >= logits.shape[1]:
+        raise InvalidInput(
+            f"The labels go from {lowest} to {highest}, but the model has {logits.shape[1]} logits.\n"
+            "They name classes that it does not have. Pass class numbers from 0, or a model with more outputs."
+        )
+
+
 def mean_loss(loss_fn: LossFunction | None, logits: Tensor, labels: Tensor) -> tuple[Tensor, int]:
     """The mean loss in its graph, and how many losses it is the mean of; a loss of one number counts as the mean."""
     if loss_fn is None:
+        if labels.device.type == "cpu":
+            check_classes(logits, labels)
         return F.cross_entropy(logits, labels, reduction="none").mean(), len(logits)
     losses = loss_fn(logits, labels)
     if not isinstance(losses, Tensor) or not losses.is_floating_point() or not losses.requires_grad:

@@ -212,6 +212,11 @@ class BoundRule(CreditSource):
     example: Batch
 
     @property
+    def model(self) -> nn.Module:  # type: ignore[override]
+        """The network that the rule is bound to."""
+        return self.network.own
+
+    @property
     def local(self) -> bool:  # type: ignore[override]
         """Declared by the rule."""
         return not self.rule.innermost.uses_weights_above

@@ -71,7 +71,7 @@ class Penalty(Wrapper):
     strength: float = 1e-2
 
     def __post_init__(self) -> None:
-        if not 0 <= self.strength < math.inf:
+        if not (isinstance(self.strength, int | float) and 0 <= self.strength < math.inf):
             raise InvalidInput(
                 f"penalty must be a finite number of at least 0, got {self.strength!r}.\n"
                 "A negative penalty would reward the growth that it should bound. Common values: 1e-4 to 1e-1."

@@ -21,7 +21,7 @@ from creditscope.errors import InvalidInput
 from creditscope.evidence.alignment import AlignmentLedger, paired_vectors
 from creditscope.evidence.ledger import Ledger
 from creditscope.evidence.records import Evidence
-from creditscope.probes.source import CreditFunction, checked_signals, credit_source
+from creditscope.probes.source import CreditFunction, check_model, checked_signals, credit_source
 from creditscope.protocols import DEFAULT, PROTOCOLS, alarms, judge
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
@@ -110,6 +110,8 @@ class Monitor:
         self._stream = referenced(model, reference, blocks, read)
         given, local = own_credit(self._stream, credit, None, loss_fn or cross_entropy)
         self._source = None if given is None else credit_source(given, local)
+        if self._source is not None:
+            check_model(self._source, self._stream.subject)
         self._model, self._every = model, every
         with preserved_rng():
             self._batches = list(batches) if isinstance(batches, Iterator) else batches

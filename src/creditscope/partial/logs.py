@@ -87,6 +87,8 @@ def _with_scalars_joined(contents: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parsed(text: str, file: Path | str) -> Any:
+    if not text.strip():
+        raise BadFile(f"{file} is empty.\nNothing was judged. The form is {FORM}, a list of rows, or CSV.")
     rows = parsed_table(text, str(file))
     if rows is not None:
         return rows

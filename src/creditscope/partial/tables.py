@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from creditscope.errors import BadFile, InvalidInput
-from creditscope.partial.fields import PUBLISHED, look_up
+from creditscope.errors import BadFile, CreditscopeError, InvalidInput
+from creditscope.partial.fields import NOTHING, PUBLISHED, look_up, missing
 
 TENSORBOARD = ["Wall time", "Step", "Value"]
 BOUNDS = ("__MIN", "__MAX")  # W&B's spread of a smoothed line
@@ -105,10 +105,21 @@ def as_log(rows: Sequence[Mapping[str, Any]], name: str, fields: Mapping[str, st
     table = _without_run(rows, name)
     path = fields.get("accuracy", PUBLISHED["accuracy"])
     known = [value for row in table if _is_number(value := look_up(row, path))]
+    if not known:
+        raise _no_accuracy(table, name, path)
     content: dict[str, Any] = {"log": _filled(table, path)}
-    if known:
-        _place(content, path, known[-1])
+    _place(content, path, known[-1])
     return content
+
+
+def _no_accuracy(table: Sequence[Row], name: str, path: str) -> CreditscopeError:
+    """The error for a table without a number in the column of the accuracy."""
+    if any(look_up(row, path) is not NOTHING for row in table):
+        return InvalidInput(
+            f"{name}: the column {path!r} holds no number.\n"
+            "The accuracy of the trained network is not known. Write it as a share, as in 0.31."
+        )
+    return missing(name, "accuracy", path, list(dict.fromkeys(key for row in table for key in row)))
 
 
 def _without_run(rows: Sequence[Mapping[str, Any]], name: str) -> list[Row]:

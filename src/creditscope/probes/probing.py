@@ -17,7 +17,7 @@ from creditscope.probes.credit import CreditLedger
 from creditscope.probes.images import PROBE_IMAGES
 from creditscope.probes.label_leak import Answers, answers_of, label_leak
 from creditscope.probes.linear_readout import NotFinite, ReadoutLedger
-from creditscope.probes.source import Redraw, credit_source
+from creditscope.probes.source import Redraw, check_model, credit_source
 from creditscope.probes.updates import UpdateFunction, UpdateProbe
 from creditscope.probes.weight_drift import initial_weights, weight_drift
 from creditscope.stream.isolation import own_gradients
@@ -61,6 +61,8 @@ class Probing:
             )
         self._stream, self._predict, self._updates = stream, predict, updates
         self._source = None if credit is None else credit_source(credit, local, redraw)
+        if self._source is not None:
+            check_model(self._source, stream.subject)
         lost = None if self._source is None else self._source.missing
         self._lost = lost
         signals = self._source is not None and lost is None and self._source.at_states

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.credit import CreditSource, Local
-from creditscope.errors import InvalidInput
+from creditscope.errors import InvalidInput, ModelMismatch
 from creditscope.stream.trace import Trace
 from creditscope.verdict import Missing, Reason
 
@@ -73,6 +73,18 @@ def credit_source(credit: Any, local: Local | None = None, redraw: Redraw | None
             "credit function with fresh feedback."
         )
     return FunctionSource(credit, True if local is None else local, redraw)
+
+
+def check_model(source: CreditSource, audited: nn.Module) -> None:
+    """Refuse the credit of another network than the audited one; a wrapper or a part shares parameters with it."""
+    own = set() if source.model is None else {id(parameter) for parameter in source.model.parameters()}
+    if own and own.isdisjoint(id(parameter) for parameter in audited.parameters()):
+        raise ModelMismatch(
+            f"credit is bound to another {type(source.model).__name__} than the audited network: they share no "
+            "parameter.\n"
+            "Credit of one network would be compared with gradients of another. Bind the rule to the audited network, "
+            "and load the feedback that trained it: rule.load_state_dict."
+        )
 
 
 def _check_declarations(source: CreditSource, local: Local | None, redraw: Redraw | None) -> None:

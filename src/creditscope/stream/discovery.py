@@ -82,14 +82,15 @@ def discover(model: nn.Module, inputs: object) -> DiscoveredBlocks:
     half of its influence is alike: an error names both.
     """
     recorded = record_calls(model, inputs)
+    no_logits = None
     try:
         logits = logits_of(recorded.answer)
-    except CreditscopeError:
-        logits = torch.zeros(())  # `run` explains it
+    except CreditscopeError as error:
+        logits, no_logits = torch.zeros(()), error  # with blocks, `run` explains it
     graph = Bottlenecks(recorded, logits)
     runs = candidates(recorded, graph)
     if not runs:
-        raise _without_a_stream(model)
+        raise no_logits or _without_a_stream(model)
     influences = influences_of(runs, logits) if len(runs) > 1 else [math.nan]
     discovered = {id(run): _named(run, influence) for run, influence in zip(runs, influences, strict=True)}
     best = _on_the_path([run for run in runs if all(map(graph.narrow, run.states()))])

@@ -15,7 +15,7 @@ from creditscope.errors import ModelMismatch
 from creditscope.provenance import Guard
 from creditscope.stream.hooks import changed_in_place
 from creditscope.stream.reading import Read, Reading
-from creditscope.stream.values import first_tensor
+from creditscope.stream.values import first_floating
 
 Shifts = Mapping[int, Tensor]
 
@@ -209,7 +209,14 @@ def called(model: nn.Module, inputs: Any, **options: Any) -> Any:
 def logits_of(output: Any) -> Tensor:
     """The logits in the output of a model: a tensor, the first of a tuple, `.logits` or ["logits"]."""
     named = output.get("logits", output) if isinstance(output, Mapping) else getattr(output, "logits", output)
-    return first_tensor(named, "The model")
+    logits = first_floating(named)
+    if logits is None:
+        raise ModelMismatch(
+            f"The model returned {type(output).__name__}, which holds no floating-point tensor.\n"
+            "Without logits there is no loss and no gradient. Return a tensor, a tuple that begins with the logits, or "
+            "an object with .logits."
+        )
+    return logits
 
 
 def block_lists(model: nn.Module) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +97,12 @@ def _by_seed(name: str, method: Method, seeds: Sequence[int] | None, place: int 
         shares = checked_shares(method.values(), f"the accuracy of {name}", nan=True)
         values = dict(zip(method, shares, strict=True))
     else:
+        given: Any = method
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InvalidInput(
+                f"The accuracies of {name} are {given!r}, neither numbers by seed nor a list of numbers.\n"
+                "A single number has no spread over seeds. Pass {seed: accuracy, ...}, or a list with seeds=."
+            )
         if seeds is None and place is None:
             raise InvalidInput(
                 f"The accuracies of {name} are a list, and seeds= does not name their seeds.\n"

@@ -63,16 +63,22 @@ class StudyTable:
         """A table in Markdown."""
         heads, body = self._printed(lambda text: text.replace("|", "\\|"), "**{}**")
         lines = [heads, ["---"] * len(heads), *body]
-        return f"{self.title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{NOTE}\n"
+        return f"{self.title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{self._note}\n"
 
     def to_latex(self) -> str:
         """A booktabs table with a caption and a label, scaled to the width of the text."""
         heads, body = self._printed(escaped, "\\textbf{{{}}}")
         inside = tabular("l" + "r" * (len(heads) - 2) + "l", heads, body)
-        label = "tab:" + "-".join("".join(c if c.isalnum() else " " for c in self.title.lower()).split())
+        words = "".join(c if c.isalnum() else " " for c in self.title.lower()).split()
+        label = "tab:" + "-".join([*words, "runs"] if self.by_run else words)
+        title = self.title if self.title.endswith((".", "?", "!")) else f"{self.title}."
         scaled = f"\\resizebox{{\\linewidth}}{{!}}{{%\n{inside}}}"
         needs = "% Needs \\usepackage{booktabs,graphicx} and, with older LaTeX, \\usepackage[utf8]{inputenc}."
-        return f"{needs}\n{floating(f'{escaped(self.title)}. {escaped(NOTE)}', scaled, label)}\n"
+        return f"{needs}\n{floating(escaped(f'{title} {self._note}'), scaled, label)}\n"
+
+    @property
+    def _note(self) -> str:
+        return NOTE_BY_RUN if self.by_run else NOTE
 
     def _printed(self, clean: Callable[[str], str], bold: str) -> tuple[list[str], list[list[str]]]:
         """Headings and cells as text; a number whose diagnostic fires is bold."""
@@ -94,8 +100,11 @@ class StudyTable:
 
 
 NOTE = (
-    "Accuracies in per cent, mean ± standard deviation over seeds; D3 in percentage points with its 95 % interval; all "
-    "other diagnostics as medians over seeds; bold: fires."
+    "Accuracies in per cent, mean ± standard deviation over seeds; D3 and D10 in percentage points, D3 with its 95 % "
+    "interval; diagnostics other than D3 as medians over seeds; bold: fires."
+)
+NOTE_BY_RUN = (
+    "One row per run. Accuracies in per cent; D3 and D10 in percentage points, D3 with its 95 % interval; bold: fires."
 )
 
 
