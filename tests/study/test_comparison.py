@@ -15,6 +15,7 @@ from creditscope.errors import CreditscopeError, InvalidInput
 from creditscope.report.charts.forest import forest, write_forest
 from creditscope.statistics.comparison import compare_all
 from creditscope.study.comparison import compare_rows
+from creditscope.study.display.comparison import comparison_page
 from creditscope.study.tables import audit_table
 
 BP, DFA = {1: 0.71, 2: 0.73, 3: 0.72}, {1: 0.31, 2: 0.30, 3: 0.33}
@@ -67,6 +68,14 @@ def test_a_setting_that_does_not_exist_or_has_one_level_is_refused(tmp_path):
         compare_rows(table, "methd")
     with pytest.raises(InvalidInput, match="have one epochs only: 1"):
         compare_rows([row for row in table if row.spec.method == "bp"], "epochs")
+    with pytest.raises(InvalidInput, match="Seeds cannot be compared"):
+        compare_rows(table, "seed")
+
+
+def test_the_page_fits_its_width_and_breaks_no_heading(tmp_path):
+    page = comparison_page(compare_rows(rows(tmp_path)), 80)
+    assert max(map(len, page.splitlines())) <= 80
+    assert all(heading in page for heading in ("difference", "P(better)", "p (Holm)"))
 
 
 def test_accuracies_are_compared_by_name_and_seed(monkeypatch):

@@ -151,6 +151,11 @@ def compare_rows(
     names = dict.fromkeys(name for run in settings for name in run)
     if by not in names:
         raise UnknownName(unknown("setting", by, list(names)))
+    if by == "seed":
+        raise InvalidInput(
+            "Seeds cannot be compared: they are the repetitions over which everything else is compared.\n"
+            "The difference of two seeds is chance. Choose another --by, as in --by method."
+        )
     if unmatched:
         return [_of_rows({row.label: row for row in trained}, by, "", images or {}, unmatched=True)]
     recipes = [{name: value for name, value in run.items() if not _belongs(name, by)} for run in settings]

@@ -12,27 +12,28 @@ from rich.table import Table
 
 from creditscope.report.numbers import number
 from creditscope.statistics.comparison import PairComparison
-from creditscope.study.display.table import drawn
+from creditscope.study.display.table import drawn, wrapped
 
 if TYPE_CHECKING:
     from creditscope.study.comparison import Comparison
 
 FOOTING = (
-    "Differences in points, left minus right, with 95 % intervals over seeds and test images. P(better): a run of the\n"
+    "Differences in points, left minus right, with 95 % intervals over seeds and test images. P(better): a run of the "
     "left beats one of the right. p: two-sided, after Holm's correction over all pairs of a table."
 )
+UNBROKEN = ("difference", "P(better)", "p (Holm)")
 
 
 def comparison_page(comparisons: Sequence[Comparison], width: int = 120) -> str:
     """A table for every setting, and for open pairs how many seeds would decide them."""
     parts = [part for comparison in comparisons for part in _parts(comparison, width)]
-    return "\n\n".join([*parts, FOOTING])
+    return "\n\n".join([*parts, wrapped(FOOTING, width)])
 
 
 def _parts(comparison: Comparison, width: int) -> list[str]:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     for heading in (comparison.by, "difference", "95 % interval", "per seed", "P(better)", "p (Holm)", "decided"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading in UNBROKEN)
     for pair in comparison.pairs:
         table.add_row(*_cells(pair))
     return [*([comparison.setting] if comparison.setting else []), drawn(table, width)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from textwrap import fill
 
 from rich import box
 from rich.console import Console
@@ -14,6 +15,7 @@ from creditscope.statistics.seeds import Spread
 from creditscope.study.tables import AuditRow
 from creditscope.verdict import Finding, Status
 
+READABLE = 112  # columns
 MARKS = {Status.PASS: "pass", Status.FIRES: "FIRES"}
 
 
@@ -22,6 +24,11 @@ def drawn(table: Table, width: int) -> str:
     text = io.StringIO()
     Console(file=text, width=width, color_system=None).print(table)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")
+
+
+def wrapped(sentence: str, width: int) -> str:
+    """A sentence in lines of a page: at most `width` columns, and never more than a reader follows."""
+    return fill(sentence, min(width, READABLE), break_long_words=False)
 
 
 def table_page(title: str, rows: Sequence[AuditRow], width: int) -> str:
@@ -33,10 +40,10 @@ def table_page(title: str, rows: Sequence[AuditRow], width: int) -> str:
         parts.append(drawn(_controls(controls), width))
     notes = [note for row in rows for note in _notes(row)]
     footing = (
-        "Accuracy in %: mean ± std (ddof 1) over seeds, 95 % t-interval. D3 in points, 95 % paired t-interval.\n"
-        "With a single seed the intervals (Wilson, Newcombe) reflect the test images only, not seed-to-seed variation."
+        "Accuracy in %: mean ± std (ddof 1) over seeds, 95 % t-interval. D3 in points, 95 % paired t-interval.",
+        "With a single seed the intervals (Wilson, Newcombe) reflect the test images only, not seed-to-seed variation.",
     )
-    return "\n\n".join((*parts, "\n".join((*notes, footing))))
+    return "\n\n".join((*parts, "\n".join(wrapped(line, width) for line in (*notes, *footing))))
 
 
 WHOLE = ("accuracy", "frozen", "to best frozen", "D1", "D2", "D3", "per seed", "verdict")
