@@ -115,6 +115,12 @@ def test_the_result_survives_a_file_and_becomes_pages(result, tmp_path):
     assert "same 192 images" in str(result)
 
 
+def test_a_diagnostic_without_a_limit_is_not_said_to_fire_on_no_seed(result):
+    assert result.findings["D4"].status == "measured"
+    assert result.findings["D4"].note == f"median of {len(result.seeds)} seeds"
+    assert result.findings["D1"].note == f"fires on 0 of {len(result.seeds)} seeds"
+
+
 @pytest.mark.slow
 def test_the_page_over_seeds_shows_the_margin_of_every_seed(result, tmp_path):
     page = result.to_html(tmp_path / "e.html").read_text()

@@ -19,7 +19,8 @@ def over_seeds(per_seed: Sequence[Finding | None]) -> Finding:
     status, reason = (first.status, first.reason) if agreed else (Status.UNDECIDED, None)
     measured = [finding.measurement for finding in present if finding.measurement is not None]
     fires = sum(finding.status is Status.FIRES for finding in present)
-    note = f"fires on {fires} of {len(per_seed)} seeds"
+    judged = any(finding.status is not Status.MEASURED for finding in present)
+    note = f"fires on {fires} of {len(per_seed)} seeds" if judged else f"median of {len(present)} seeds"
     if not measured:
         return replace(first, status=status, reason=reason, measurement=None, note=first.note or note)
     layers = [measurement.per_layer for measurement in measured]

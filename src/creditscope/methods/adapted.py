@@ -210,7 +210,8 @@ def adapted(
     except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, KeyError, AssertionError) as error:
         raise ModelMismatch(
             f"{network.title} could not run on the example: {type(error).__name__}: {error}\n"
-            "Its blocks cannot be found without a forward pass. Pass example= one batch (inputs, labels) as your loop "
-            "gets them; a tuple of inputs is passed as arguments, a dict as keyword arguments."
+            "Its blocks cannot be found without a forward pass. Make the model in the sizes of the data; in Python, "
+            "pass example= one batch (inputs, labels) as your loop gets them; a tuple of inputs is passed as "
+            "arguments, a dict as keyword arguments."
         ) from error
     return network
