@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -115,7 +115,7 @@ def fan_out(weight: Tensor) -> float:
     return weight.numel() / weight.shape[1]
 
 
-class _WeightMode(TorchFunctionMode):
+class _WeightMode(TorchFunctionMode, ABC):
     """Notices every call of F.linear and F.conv2d with one of the weights."""
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
@@ -133,9 +133,9 @@ class _WeightMode(TorchFunctionMode):
                 return self.called(name, func, args, kwargs)
         return func(*args, **kwargs)
 
+    @abstractmethod
     def called(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call with the weight `name`."""
-        raise NotImplementedError
 
 
 class _Recorder(_WeightMode):
