@@ -19,13 +19,18 @@ CONTRIBUTING = ROOT.parents[1] / "CONTRIBUTING.md"
 PAPERS = ROOT.parent / "creditscope_papers"
 AT_ONCE, TYPING, LATER = "at once", "for types", "inside a function"
 
-GROUND = "batch control credit errors files modes options plugins progress protocols provenance registry verdict"
+GROUND = (
+    "batch control credit errors files machine modes options plugins progress protocols provenance registry terminal "
+    "verdict"
+)
 # What each part may import of ours; every part is listed, in strata from the bottom up. CONTRIBUTING.md draws it.
 MAY: dict[str, str] = {
     "errors": "",
     "batch": "",
     "provenance": "",
     "files": "errors",
+    "machine": "errors",
+    "terminal": "errors",
     "registry": "errors",
     "plugins": "errors registry",
     "options": "errors registry",

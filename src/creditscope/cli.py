@@ -1,25 +1,29 @@
 """The command line: parsing, printing, errors and exit codes.
 
-0 pass, 1 fail, 3 inconclusive; 2 invalid input, 70 a crash of creditscope, 130 Ctrl-C.
+0 pass, 1 fail, 3 inconclusive; 2 invalid input, 70 a crash of creditscope, 74 a disk or an output that is full or
+broken, 75 memory or processes ran out, 130 Ctrl-C.
 """
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 from collections.abc import Sequence
 from functools import wraps
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
 
 from creditscope import __version__
 from creditscope.commands import Command, Plugins, commands, groups, say
-from creditscope.errors import CreditscopeError
+from creditscope.errors import BAD_INPUT, CreditscopeError
+from creditscope.machine import machine_error
 from creditscope.registry import did_you_mean
+from creditscope.terminal import clamp_width, complain, discard_output, flush, open_streams
 
-BAD_INPUT, CRASH, INTERRUPTED = 2, 70, 130
+CRASH, INTERRUPTED = 70, 130
 # typer carries a click of its own in some versions: its base of all usage errors, whichever click that is
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -38,7 +42,8 @@ def _start(
 ) -> None:
     """Audit networks trained without backprop: check what their accuracy and alignment really show.
 
-    Exit codes: 0 pass, 1 fail, 3 inconclusive, 2 invalid input, 70 crash of creditscope, 130 Ctrl-C.
+    Exit codes: 0 pass, 1 fail, 3 inconclusive, 2 invalid input, 70 crash of creditscope, 74 disk or output full,
+    75 out of memory, 130 Ctrl-C.
     """
     from creditscope.plugins import load_installed_plugins
 
@@ -81,64 +86,69 @@ def _interruptible(function: Command) -> Command:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
+    clamp_width()
     try:
         code = get_command(application()).main(
             args=None if arguments is None else list(arguments), prog_name="creditscope", standalone_mode=False
         )
+        flush()
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort) as error:
         return _interrupted(str(error))
     except CreditscopeError as error:
-        _complain(f"Error: {error}")
-        return BAD_INPUT
+        complain(f"Error: {error}")
+        return (machine_error(error) or error).exit_code
     except USAGE_ERROR as error:
         _show_usage(error)
         return BAD_INPUT
     except SystemExit as error:  # click returns its own exits, so this one is a user's: it must not pass for a verdict
-        traceback.print_exc()
-        _complain(
+        if isinstance(error.__context__, BrokenPipeError):  # help through `| head`: rich ends the program
+            discard_output()
+            return 0
+        complain(traceback.format_exc())
+        complain(
             f"Error: a module or function that this command called ended the program with sys.exit({error.code!r}).\n"
             'No verdict was reached. Remove the call, or guard it with `if __name__ == "__main__":`.'
         )
         return BAD_INPUT
-    except Exception:  # noqa: BLE001  any other error is a fault of creditscope
-        traceback.print_exc()
-        _complain(
-            f"\ncreditscope {__version__} crashed. This is a bug in creditscope, not an error in your input.\n"
-            "Please report it: the command, the text above, and the output of `creditscope --version`."
-        )
-        return CRASH
+    except Exception as error:  # noqa: BLE001  any other error is a fault of the machine or of creditscope
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    """The exit code of an error that nobody expected: the machine lacked something, or creditscope has a bug."""
+    lacking = machine_error(error)
+    if lacking is not None:
+        discard_output()  # it may be what is full
+        complain(f"Error: {lacking}")
+        return lacking.exit_code
+    complain(traceback.format_exc())
+    complain(
+        f"creditscope {__version__} crashed. This is a bug in creditscope, not an error in your input.\n"
+        "Please report it: the command, the text above, and the output of `creditscope --version`."
+    )
+    return CRASH
 
 
 def _show_usage(error: Any) -> None:
     """An error of click: an option that does not exist in our words, any other one in click's."""
     if not hasattr(error, "possibilities") or error.ctx is None:
-        error.show(sys.stderr)
+        text = io.StringIO()
+        error.show(text)
+        complain(text.getvalue().rstrip("\n"))
         return
     known = [name for parameter in error.ctx.command.params for name in parameter.opts if name.startswith("--")]
     hint = did_you_mean(error.option_name, known)
     path = error.ctx.command_path
-    _complain(f"Error: {path} has no option {error.option_name}.{hint}\n`{path} --help` lists all options.")
+    complain(f"Error: {path} has no option {error.option_name}.{hint}\n`{path} --help` lists all options.")
 
 
 def main() -> None:
     """The entry point of the program `creditscope`."""
-    for stream in (sys.stdout, sys.stderr):
-        _replace_unprintable(stream)
+    open_streams()
     sys.exit(run())
 
 
 def _interrupted(message: str) -> int:
-    _complain(message or "Interrupted. Nothing was left half-written.")
+    complain(message or "Interrupted. Nothing was left half-written.")
     return INTERRUPTED
-
-
-def _complain(message: str) -> None:
-    sys.stderr.write(message + "\n")
-
-
-def _replace_unprintable(stream: TextIO) -> None:
-    """Print a question mark where a terminal cannot print ‖ or Γ."""
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="replace")

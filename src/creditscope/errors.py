@@ -1,5 +1,9 @@
 """Exceptions raised for invalid input; every message says what was found, why it matters and what to do."""
 
+from typing import ClassVar
+
+BAD_INPUT, IO_ERROR, NO_RESOURCES = 2, 74, 75  # exit codes; 74 and 75 as in sysexits.h
+
 
 class CreditscopeError(Exception):
     """Something about the input would make the result wrong; the command line exits with 2.
@@ -11,6 +15,8 @@ class CreditscopeError(Exception):
     ...     print(type(error).__name__)
     UnknownName
     """
+
+    exit_code: ClassVar[int] = BAD_INPUT
 
 
 class UnknownName(CreditscopeError):
@@ -35,6 +41,18 @@ class NotDeterministic(CreditscopeError):
 
 class BadFile(CreditscopeError):
     """A file that is missing, damaged, of another version, or not safe to load."""
+
+
+class NoRoom(BadFile):
+    """A disk or an output that is full or broken: with room again, the same command resumes."""
+
+    exit_code = IO_ERROR
+
+
+class OutOfResources(CreditscopeError):
+    """Memory, processes or open files ran out: with more of them, the same command resumes."""
+
+    exit_code = NO_RESOURCES
 
 
 class DataUnavailable(CreditscopeError):

@@ -6,15 +6,15 @@ imports every file here.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
-from shutil import get_terminal_size
 from typing import Annotated, TypeVar
 
 import typer
 
 from creditscope.registry import Registry
+from creditscope.terminal import coloured as coloured
+from creditscope.terminal import say as say
+from creditscope.terminal import width as width
 
 Command = Callable[..., int]
 C = TypeVar("C", bound=Command)
@@ -36,25 +36,6 @@ def command(name: str) -> Callable[[C], C]:
 def group(name: str, help_text: str) -> None:
     """Declare a group of commands, "study" for "study run" and its kin, with its help text."""
     groups[name] = help_text
-
-
-def say(text: str) -> None:
-    """Print to standard output; a closed pipe, as in `| head`, does not change the exit code."""
-    try:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def width() -> int:
-    """The width of the terminal in columns: 80 without a terminal, at most 140."""
-    return min(get_terminal_size((80, 24)).columns, 140)
-
-
-def coloured() -> bool:
-    """Whether standard output is a terminal with colours; NO_COLOR turns them off."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def load_plugins(names: list[str] | None) -> list[str]:

@@ -191,7 +191,7 @@ def audit(
 
 def show(view: AuditView, files: Mapping[Path, ReportFormat], printed: ReportFormat) -> int:
     """Print an audit and write its files; the exit code of its verdict."""
-    say(printed.on_screen([view], width(), colour=coloured()).rstrip("\n"))
+    say(printed.on_screen([view], width(), colour=coloured()).rstrip("\n"), painted=True)
     for path, entry in files.items():
         entry.write([view], path)
     return view.report.verdict.exit_code if view.report is not None else 0

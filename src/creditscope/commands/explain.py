@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from creditscope.commands import Plugins, coloured, command, say, width
+from creditscope.terminal import paint
 
 
 @command("explain")
@@ -19,6 +20,6 @@ def explain(
     """Explain a diagnostic, or any word or symbol that a page uses; without WORD, list what can be explained."""
     from creditscope.glossary.explanation import explanation, listing
 
-    bold = (lambda text: f"\x1b[1m{text}\x1b[0m") if coloured() else str
-    say(explanation(word).text(width(), bold) if word else listing(width()))
+    bold = (lambda text: paint(text, "bold")) if coloured() else str
+    say(explanation(word).text(width(), bold) if word else listing(width()), painted=True)
     return 0

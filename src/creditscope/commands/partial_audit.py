@@ -93,5 +93,5 @@ def partial_audit(
         return result.verdict.exit_code
     from creditscope.partial.page import page
 
-    say(page(result, width(), coloured()))
+    say(page(result, width(), coloured()), painted=True)
     return result.verdict.exit_code

@@ -94,4 +94,4 @@ def print_views(views: Sequence[AuditView], name: str | None) -> None:
     """Print audits in the format of that name, text pages without one."""
     from creditscope.report.formats import formats
 
-    say(formats[name or "text"].on_screen(views, width(), colour=coloured()).rstrip("\n"))
+    say(formats[name or "text"].on_screen(views, width(), colour=coloured()).rstrip("\n"), painted=True)

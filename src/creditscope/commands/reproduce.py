@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 from creditscope.commands import command, say, width
 from creditscope.errors import CreditscopeError, UnknownName
 from creditscope.files import check_folder
+from creditscope.terminal import complain
 
 if TYPE_CHECKING:
     from creditscope.papers.archive import RunArchive
@@ -133,7 +133,7 @@ def _attempt(step: Callable[[], bool], failed: str, *, go_on: bool) -> bool:
     except CreditscopeError as error:
         if not go_on:
             raise
-        sys.stderr.write(f"{failed}: {error}\n")
+        complain(f"{failed}: {error}")
         return False
 
 

@@ -190,7 +190,7 @@ def _progress(total: int) -> Iterator[Callable[[str, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     shown = console.is_terminal or console.is_jupyter
     with Progress(*columns, console=console, disable=not shown, transient=True) as bar:
         task = bar.add_task("training", total=total)

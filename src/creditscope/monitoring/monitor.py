@@ -29,6 +29,7 @@ from creditscope.stream.isolation import own_gradients, preserved_rng, undisturb
 from creditscope.stream.reading import Read
 from creditscope.stream.reference_model import own_credit, referenced
 from creditscope.stream.trace import LossFunction, Trace, cross_entropy
+from creditscope.terminal import printable
 from creditscope.verdict import Finding, Status
 
 Alarm = Callable[[Finding, int], object]
@@ -176,10 +177,12 @@ class Monitor:
 def _print_firing(finding: Finding, epoch: int) -> None:
     from creditscope.report.numbers import limit, value
 
-    sys.stdout.write(
+    text = (
         f"creditscope, epoch {epoch}: {finding.code} {finding.title} fires, {value(finding)} "
-        f"(limit {limit(finding.limit)}){f'; {finding.note}' if finding.note else ''}\n"
+        f"(limit {limit(finding.limit)}){f'; {finding.note}' if finding.note else ''}"
     )
+    if sys.stdout is not None:  # a program without standard output
+        sys.stdout.write(printable(text) + "\n")
 
 
 def _writer(given: Any) -> Any:

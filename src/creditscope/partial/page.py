@@ -18,6 +18,7 @@ from creditscope.report.layout import (
     joined,
     listed,
     painter,
+    printable_record,
     title_line,
     verdict_section,
     wrapped,
@@ -35,6 +36,7 @@ KEPT_NAME, SHORTEST_NAME = 24, 8  # letters of a log's name; the smaller number 
 
 def page(audit: PartialAudit, width: int = 80, colour: bool = False) -> str:
     """The whole audit as text of at most `width` columns; `colour` adds ANSI styles, nothing else."""
+    audit = printable_record(audit)
     width, paint = max(width, NARROWEST), painter(colour)
     needed = [(code, reading.needed) for code, reading in audit.readings.items() if reading.needed]
     return joined(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
+from pydantic import BaseModel
+
+from creditscope.terminal import paint, printable
 from creditscope.verdict import Verdict
 
 Paint = Callable[[str, str], str]
 Item = tuple[str, str]  # a mark and its sentence
-STYLES = {"bold": "1", "dim": "2", "red": "1;31", "green": "1;32", "yellow": "1;33"}
 OUTCOME_STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "control": "dim"}
 NARROWEST = 70
 GAP = 3  # spaces between a line and the note beside it
@@ -20,11 +23,24 @@ INDENT = 4  # of a note below its line
 
 def painter(colour: bool) -> Paint:
     """A function that adds ANSI styles to text, or that leaves it alone."""
-    return _ansi if colour else lambda text, style: text
+    return paint if colour else lambda text, style: text
 
 
-def _ansi(text: str, style: str) -> str:
-    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if style and text.strip() else text
+def printable_record(record: Any) -> Any:
+    """A copy of a record in which every text is printable: a name or a note of a foreign file may hold anything."""
+    if type(record) is str:
+        return printable(record)
+    if isinstance(record, dict):
+        return {printable_record(key): printable_record(value) for key, value in record.items()}
+    if type(record) in (tuple, list):
+        return type(record)(printable_record(item) for item in record)
+    if isinstance(record, BaseModel):
+        names = type(record).model_fields
+        return record.model_copy(update={name: printable_record(getattr(record, name)) for name in names})
+    if is_dataclass(record) and not isinstance(record, type):
+        values = {field.name: getattr(record, field.name) for field in fields(record) if field.init}
+        return replace(record, **{name: printable_record(value) for name, value in values.items()})
+    return record
 
 
 def joined(sections: Iterable[str]) -> str:

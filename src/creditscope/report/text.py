@@ -19,11 +19,13 @@ from creditscope.report.layout import (
     joined,
     listed,
     painter,
+    printable_record,
     title_line,
     wrapped,
 )
 from creditscope.report.numbers import accuracy, distance, firing_side, interval, number, value
 from creditscope.report.reading import advisory, asked, left_open, not_meant, remedies, telling, the_rest
+from creditscope.terminal import one_line
 from creditscope.verdict import Finding, Status
 
 STATUS_STYLES = {Status.PASS: "green", Status.FIRES: "red", Status.SKIPPED: "dim", Status.MEASURED: "dim"}
@@ -36,6 +38,7 @@ def page(report: Report, width: int = 80, colour: bool = False, *, full: bool = 
     The verdict in words, the findings that fire or carry it, the columns per layer that matter, and what to do; with
     `full` every finding, every column and every other number.
     """
+    report = printable_record(report)
     width, paint = max(width, NARROWEST), painter(colour)
     findings = asked(report) if full else telling(report)
     return joined(
@@ -58,7 +61,7 @@ def brief(report: Report) -> str:
     waits = [finding.code for finding in telling(report) if finding.status not in (Status.FIRES, Status.PASS)]
     codes = (("Fires", fires), ("Open", waits), ("Passed", [f.code for f in asked(report) if f.status is Status.PASS]))
     groups = ". ".join(f"{word}: {', '.join(group)}" for word, group in codes if group)
-    return f"{report.subject.name}: {report.verdict}\n{sentences(report)[0]}\n{groups}."
+    return f"{one_line(report.subject.name)}: {report.verdict}\n{sentences(report)[0]}\n{groups}."
 
 
 def _header(report: Report, width: int, paint: Paint, *, full: bool) -> str:

@@ -13,6 +13,7 @@ from creditscope.errors import InvalidInput
 from creditscope.files import write_text
 from creditscope.registry import Registry
 from creditscope.report.views import AuditView
+from creditscope.terminal import printable
 
 Render = Callable[[AuditView], str]
 RenderAll = Callable[[Sequence[AuditView]], str]
@@ -59,7 +60,7 @@ class ReportFormat:
     def on_screen(self, views: Sequence[AuditView], width: int, *, colour: bool) -> str:
         """The audits as a terminal shows them."""
         if self.screen is None:
-            return self.text(views)
+            return printable(self.text(views))
         return "\n\n".join(self.screen(view, width, colour) for view in views)
 
     def write(self, views: Sequence[AuditView], path: Path | str, title: str = "Audits") -> Path:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from creditscope.report.formats import report_format
 from creditscope.report.text import page
 from creditscope.report.views import AuditView
+from creditscope.terminal import printable
 
 
 def screen(view: AuditView, width: int, colour: bool) -> str:
     """The page in the width of a terminal, with colours if it wants them."""
-    return page(view.report, width, colour) if view.report is not None else f"{view.title}: {view.verdict}"
+    return page(view.report, width, colour) if view.report is not None else printable(f"{view.title}: {view.verdict}")
 
 
 @report_format("text", title="Plain text, as a terminal shows it", suffixes=(".txt",), screen=screen)

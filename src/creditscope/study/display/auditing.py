@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from creditscope.progress import Step, listening
+from creditscope.terminal import one_line
 
 
 @contextmanager
@@ -26,13 +27,13 @@ def watching_audit(title: str) -> Iterator[None]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=None, state="")
+        task = progress.add_task(one_line(title), total=None, state="")
 
         def show(step: Step) -> None:
             if step.done == step.total:
                 return  # the next step follows; a task that is complete would stop its clock
             state = f"{step.done}" if step.total is None else f"{step.done}/{step.total}"
-            progress.update(task, description=step.name, completed=step.done, total=step.total, state=state)
+            progress.update(task, description=one_line(step.name), completed=step.done, total=step.total, state=state)
 
         with listening(show):
             yield

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from creditscope.records.labels import counted
 from creditscope.study.plan import Plan, run_labels
 from creditscope.study.status import Pace, duration
+from creditscope.terminal import one_line, printable
 
 if TYPE_CHECKING:
     from creditscope.records.run import RunRecord
@@ -86,8 +88,9 @@ class Board:
 
     def line(self, text: str) -> None:
         """Write one line."""
-        self._stream.write(text + "\n")
-        self._stream.flush()
+        with suppress(OSError, ValueError):  # a study does not end because nobody can be told
+            self._stream.write(printable(text) + "\n")
+            self._stream.flush()
 
     def refresh(self) -> None:
         """Update what changes with time; called several times a second."""
@@ -103,7 +106,9 @@ class LiveBoard(Board):
         from rich.table import Column
 
         self._bars = Progress(
-            TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+            TextColumn(
+                "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+            ),
             BarColumn(30),
             TextColumn("{task.completed}/{task.total} {task.fields[unit]}"),
             TextColumn("{task.fields[left]}"),
@@ -132,7 +137,7 @@ class LiveBoard(Board):
         super().start(key)
         epochs = self._runs[key].epochs
         unit = "epoch" if epochs == 1 else "epochs"
-        self._tasks[key] = self._bars.add_task(self._labels[key], total=epochs, unit=unit, left="")
+        self._tasks[key] = self._bars.add_task(one_line(self._labels[key]), total=epochs, unit=unit, left="")
 
     def epoch(self, key: str, done: int) -> None:
         """Advance the bar of a run."""
@@ -149,7 +154,7 @@ class LiveBoard(Board):
 
     def line(self, text: str) -> None:
         """Write one line above the bars."""
-        self._bars.print(text, markup=False, highlight=False)
+        self._bars.print(printable(text), markup=False, highlight=False)
 
     def refresh(self) -> None:
         """Update the bar of the study."""

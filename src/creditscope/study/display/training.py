@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from creditscope.terminal import complain, one_line
+
 if TYPE_CHECKING:
     from creditscope.records.run import HistoryRow
 
@@ -40,13 +42,13 @@ def watching(title: str, epochs: int) -> Iterator[Watcher]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(None),
         TextColumn("{task.fields[state]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(title, total=epochs, state="")
+        task = progress.add_task(one_line(title), total=epochs, state="")
 
         def update(row: HistoryRow) -> None:
             progress.update(task, completed=row.epoch + 1, state=summary(row, epochs))
@@ -56,7 +58,7 @@ def watching(title: str, epochs: int) -> Iterator[Watcher]:
 
 def _lines(title: str, epochs: int) -> Watcher:
     started, first = time.monotonic(), -1
-    sys.stderr.write(f"{title}\n")
+    complain(title)
 
     def write(row: HistoryRow) -> None:
         nonlocal first
@@ -65,7 +67,6 @@ def _lines(title: str, epochs: int) -> Watcher:
         if done % max(1, epochs // LINES) and done not in (first + 1, epochs):
             return
         left = (time.monotonic() - started) / (done - first) * (epochs - done)
-        sys.stderr.write(f"  {summary(row, epochs)}  {left:.0f} s left\n")
-        sys.stderr.flush()
+        complain(f"  {summary(row, epochs)}  {left:.0f} s left")
 
     return write
