@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -71,6 +71,11 @@ def train(
     batch_size: Whole = 128,
     learning_rate: Number = 1e-3,
     weight_decay: Number = 0.01,
+    optimiser: Annotated[str, typer.Option(metavar="NAME", help="adamw, adam or sgd.")] = "adamw",
+    schedule: Annotated[str, typer.Option(metavar="NAME", help="Of the learning rate: cosine or constant.")] = "cosine",
+    loss: Annotated[
+        str, typer.Option(metavar="NAME", help="cross_entropy, squared_error or sigmoid.")
+    ] = "cross_entropy",
     augment: Annotated[bool, typer.Option(help="Crop and mirror as the dataset says.")] = True,
     data_dir: Folder = None,
     device: Device = "cpu",
@@ -101,6 +106,9 @@ def train(
             batch_size=batch_size,
             learning_rate=learning_rate,
             weight_decay=weight_decay,
+            optimiser=cast(Any, optimiser),  # the spec refuses an unknown name
+            schedule=cast(Any, schedule),
+            loss=cast(Any, loss),
             augment=augment,
             seed=seed,
             plugins=tuple(plugin or ()),

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from creditscope.methods.loss import each_loss
 from creditscope.networks.staged import StagedNetwork
 
 ITERATIONS = 20
@@ -50,7 +51,10 @@ def _energy(network: StagedNetwork, states: list[Tensor], embedded: Tensor, labe
     predicted = network.stages_at(states[:-1])
     errors = [h - p for h, p in zip(states, [embedded, *predicted], strict=True)]
     squares = torch.stack([error.square().sum() for error in errors]).sum()
-    return F.cross_entropy(network.readout(states[-1]), labels, reduction="sum") + rho / 2 * squares
+    logits = network.readout(states[-1])
+    if network.loss_fn is None:
+        return F.cross_entropy(logits, labels, reduction="sum") + rho / 2 * squares
+    return each_loss(network.loss_fn, logits, labels).sum() + rho / 2 * squares
 
 
 def _lengths(vectors: list[Tensor]) -> Tensor:

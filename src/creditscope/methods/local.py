@@ -91,10 +91,10 @@ def read_out(network: StagedNetwork, state: Tensor, labels: Tensor) -> ReadOut:
     with torch.enable_grad():
         leaf = state.detach().requires_grad_()
         logits = network.readout(leaf)
-        error = output_error(logits.detach(), labels)
-        slope, *gradients = torch.autograd.grad(logits, [leaf, *outside.values()], error, allow_unused=True)
-    named = {name: g / len(error) for name, g in zip(outside, gradients, strict=True) if g is not None}
-    return ReadOut(logits.detach(), error, slope, named)
+        found = judged(network.loss_fn, logits, labels)
+        slope, *gradients = torch.autograd.grad(logits, [leaf, *outside.values()], found.error, allow_unused=True)
+    named = {name: g / found.count for name, g in zip(outside, gradients, strict=True) if g is not None}
+    return ReadOut(logits.detach(), found.error, slope, named)
 
 
 def normalise(credit: Tensor, how: Normalisation) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,6 +14,27 @@ from creditscope.errors import InvalidInput
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
 HALF = (torch.float16, torch.bfloat16)
+
+
+def squared_error(logits: Tensor, labels: Tensor) -> Tensor:
+    """½ ‖logits - onehot(labels)‖² of each sample."""
+    return (logits - _one_hot(logits, labels)).square().sum(1) / 2
+
+
+def sigmoid_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """-Σ_j y_j log σ(z_j) + (1 - y_j) log(1 - σ(z_j)) of each sample: every class is a question of its own."""
+    return F.binary_cross_entropy_with_logits(logits, _one_hot(logits, labels), reduction="none").sum(1)
+
+
+def _one_hot(logits: Tensor, labels: Tensor) -> Tensor:
+    return F.one_hot(labels, logits.shape[1]).to(logits)
+
+
+LOSSES: Mapping[str, LossFunction | None] = {  # None is cross-entropy, whose digits are kept by a path of its own
+    "cross_entropy": None,
+    "squared_error": squared_error,
+    "sigmoid": sigmoid_cross_entropy,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +101,20 @@ def mean_loss(loss_fn: LossFunction | None, logits: Tensor, labels: Tensor) -> t
             "computed from the logits."
         )
     return (losses.mean(), losses.numel()) if losses.dim() else (losses, len(logits))
+
+
+def each_loss(loss_fn: LossFunction | None, logits: Tensor, labels: Tensor) -> Tensor:
+    """One loss per sample, in its graph, for rules whose samples settle independently; positions are summed."""
+    if loss_fn is None:
+        return F.cross_entropy(logits, labels, reduction="none")
+    losses = loss_fn(logits, labels)
+    if not isinstance(losses, Tensor) or losses.dim() == 0 or len(losses) != len(logits):
+        what = f"has the shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else f"is a {type(losses).__name__}"
+        raise InvalidInput(
+            f"What loss_fn returned {what}, for {len(logits)} samples.\n"
+            "Every sample settles by a loss of its own, and a mean would couple them. Return one loss per sample."
+        )
+    return losses.flatten(1).sum(1) if losses.dim() > 1 else losses
 
 
 def widened(logits: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from creditscope.batch import Batch
@@ -24,6 +23,7 @@ from creditscope.methods.local import (
     forward_in_pieces,
     read_out,
 )
+from creditscope.methods.loss import each_loss
 from creditscope.methods.relaxation import Forecast, held_statistics, nudged_loss, predict, recorded_statistics, slack
 from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope, example_states
 from creditscope.networks.staged import StagedNetwork
@@ -202,8 +202,8 @@ class PredictiveCoding(LocalRule):
         if self.multipliers:
             return {ENERGY: energies.mean()}
         with torch.no_grad():
-            before = F.cross_entropy(network.readout(seen.hiddens[-1]), seen.labels, reduction="none")
-        after = energies + F.cross_entropy(logits, seen.labels, reduction="none")
+            before = each_loss(network.loss_fn, network.readout(seen.hiddens[-1]), seen.labels)
+        after = energies + each_loss(network.loss_fn, logits, seen.labels)
         risen = after > before + slack(after, before)
         return {ENERGY: energies.mean(), RISEN: risen.to(energies).mean()}
 

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from creditscope.methods.loss import each_loss
 from creditscope.networks.staged import StagedNetwork
 
 ROUNDING = 64  # units in the last place of the objective's terms: smaller increases count as rounding
@@ -77,17 +78,22 @@ def relax(
 
 
 def nudged_loss(network: StagedNetwork, state: Tensor, labels: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
-    """ℓ_i at h_L and β_i ∂ℓ_i/∂h_L, through the read-out alone.
-
-    ℓ = softplus(log Σ_{j≠y} exp(z_j - z_y)) is cross-entropy with its digits kept where it is tiny and β huge.
-    """
+    """ℓ_i at h_L and β_i ∂ℓ_i/∂h_L, through the read-out alone."""
     with torch.enable_grad():
         leaf = state.detach().requires_grad_()
         logits = network.readout(leaf)
-        gaps = logits - logits.gather(1, labels[:, None])
-        losses = F.softplus(gaps.scatter(1, labels[:, None], -torch.inf).logsumexp(1))
+        if network.loss_fn is None:
+            losses = _small_cross_entropy(logits, labels)
+        else:
+            losses = each_loss(network.loss_fn, logits, labels)
         (slope,) = torch.autograd.grad(losses, leaf, beta)
     return losses.detach(), slope
+
+
+def _small_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """softplus(log Σ_{j≠y} exp(z_j - z_y)): cross-entropy with its digits kept where it is tiny and β huge."""
+    gaps = logits - logits.gather(1, labels[:, None])
+    return F.softplus(gaps.scatter(1, labels[:, None], -torch.inf).logsumexp(1))
 
 
 def _start(network: StagedNetwork, free: tuple[Tensor, ...], labels: Tensor, beta: Tensor) -> Point:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from creditscope.methods import method
 from creditscope.methods.bridge import WIDTH, AuxiliaryLoss, BridgeNetwork, BridgeRule, drawn_layers, module, positions
 from creditscope.methods.local import LocalPass
+from creditscope.methods.loss import each_loss
 from creditscope.methods.rule import Feedback
 from creditscope.networks.staged import StagedNetwork
 
@@ -58,6 +58,6 @@ class StateBridge(BridgeRule):
             position = positions(network.depth, seen.error)[:, None, None]
             arrived = module(feedback, BRIDGE)(states, position, seen.error)
             logits = network.readout(arrived.flatten(0, 1))
-            loss = F.cross_entropy(logits, seen.labels.repeat(len(states)), reduction="sum")
+            loss = each_loss(network.loss_fn, logits, torch.cat([seen.labels] * len(states))).sum()
             (signals,) = torch.autograd.grad(loss, states)
         return tuple(signals)

@@ -51,6 +51,7 @@ def audit_checkpoint(
             "control_accuracy": control,
             "seeds": (spec.seed,) if options.get("accuracy") is None else None,
             "credit": checkpoint.credit(),
+            "loss_fn": checkpoint.network.loss_fn,
             "initial": _untrained(checkpoint, spec, data),
             "training": _training_images(checkpoint, data, batch_size),
             **options,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from creditscope.datasets.tensors import Dataset
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
 from creditscope.methods.adapted import adapted
+from creditscope.methods.loss import LOSSES
 from creditscope.methods.rule import CreditRule, run_generator
 from creditscope.methods.wrappers import wrapped
 from creditscope.networks import networks
@@ -58,12 +60,14 @@ def _check_network(spec: RunSpec) -> None:
 def make_network(spec: RunSpec, data: Dataset) -> StagedNetwork:
     """The untrained network of a run, drawn from its seed; a model that is not ours is run once, to find its blocks."""
     built = build(spec.network, data.shape, data.classes, spec.seed, **spec.network_options)
-    return adapted(built, data.example.inputs)
+    network = adapted(built, data.example.inputs)
+    network.loss_fn = LOSSES[spec.loss]
+    return network
 
 
 def make_recipe(spec: RunSpec) -> Recipe:
     """The recipe of a run."""
-    return Recipe(spec.epochs, spec.batch_size, spec.learning_rate, spec.weight_decay, spec.augment, spec.random_labels)
+    return Recipe(**{field.name: getattr(spec, field.name) for field in fields(Recipe)})
 
 
 def load_data(spec: RunSpec, folder: Path | None = None) -> Dataset:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
@@ -32,7 +32,7 @@ Options = Annotated[dict[str, Option], BeforeValidator(_tuples)]
 
 # Fields that came after the first release, with the default that they came with: left out of the hash while they hold
 # it, so that old keys stay. Options of networks, methods and datasets follow the same rule through `LATER_OPTIONS`.
-LATER_FIELDS: Mapping[str, Any] = {}
+LATER_FIELDS: Mapping[str, Any] = {"optimiser": "adamw", "schedule": "cosine", "loss": "cross_entropy"}
 LATER_OPTIONS: Mapping[str, Mapping[str, Any]] = {"data:teacher": {"inputs": 128, "classes": 10}}
 
 
@@ -53,6 +53,9 @@ class RunSpec(Record):
     weight_decay: float = Field(default=0.01, ge=0, allow_inf_nan=False)
     augment: bool = True
     random_labels: bool = False
+    optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
+    schedule: Literal["cosine", "constant"] = "cosine"
+    loss: Literal["cross_entropy", "squared_error", "sigmoid"] = "cross_entropy"
     seed: int = Field(default=42, ge=0)
     plugins: tuple[str, ...] = ()
 
@@ -151,6 +154,9 @@ KINDS = {int: "a whole number", float: "a finite number", bool: "true or false",
 
 def _demand(field: FieldInfo) -> str:
     """What a field accepts: its type and its least value."""
+    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    if choices:
+        return f"one of {', '.join(map(str, choices))}"
     text = KINDS.get(field.annotation, "a table or list of texts, numbers, true and false")  # type: ignore[arg-type]
     for bound in field.metadata:
         text += f" of at least {bound.ge}" if hasattr(bound, "ge") else ""

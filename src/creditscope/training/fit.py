@@ -20,7 +20,9 @@ from creditscope.credit import Credit
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import BadFile, InvalidInput
 from creditscope.methods.adapted import adapted
+from creditscope.methods.binding import judged_by
 from creditscope.methods.descent import Descent, laid_out
+from creditscope.methods.loss import LOSSES
 from creditscope.methods.rule import BoundRule, CreditRule, Diverged, Feedback, Moment, run_generator
 from creditscope.networks.staged import StagedNetwork
 from creditscope.provenance import source_commit
@@ -69,6 +71,9 @@ def fit(
     device = next(network.parameters()).device
     data = data.to(device)
     staged = adapted(network, data.example.inputs, blocks=blocks)
+    loss_fn = LOSSES[recipe.loss]
+    if loss_fn is not None:
+        staged = judged_by(staged, loss_fn)
     identity = _identity(staged, rule, data, recipe, f"seed {seed}, data {checksum}")
     run = _begin(staged, rule, data, recipe, seed)
     if snapshot is not None and snapshot.exists():
@@ -245,11 +250,6 @@ def _begin(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Reci
     example = data.example
     network = rule.prepare(network, example)
     feedback = rule.feedback(network, example, generator).to(example.labels.device)
-    optimiser = torch.optim.AdamW(
-        rule.scope(network).parameters(network).values(),
-        lr=recipe.learning_rate,
-        weight_decay=recipe.weight_decay,
-        fused=True,
-    )
+    optimiser = recipe.descent(rule.scope(network).parameters(network).values())
     feedback = rule.equip(feedback, Descent.of(optimiser))
     return _Run(network, rule, feedback, data, recipe, generator, optimiser, example, [], seed)

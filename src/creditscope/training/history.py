@@ -18,7 +18,7 @@ from creditscope.methods.adapted import AdaptedNetwork
 from creditscope.methods.rule import BoundRule
 from creditscope.records.run import HistoryRow
 from creditscope.stream.find import find_stream
-from creditscope.stream.trace import capture
+from creditscope.stream.trace import capture, cross_entropy
 from creditscope.verdict import Measurement, Missing
 
 PROBE_BATCHES = 8  # of 128 test images, behind every row of the history; fewer where an epoch is as short as they are
@@ -44,7 +44,7 @@ def measured(credit: BoundRule, data: Dataset, done: Done) -> HistoryRow:
     stream = network.stream if isinstance(network, AdaptedNetwork) else find_stream(network)
     ledger, aligned = Ledger(stream), AlignmentLedger()
     for batch in islice(data.test_batches(128), probe_batches(len(data.train.labels))):
-        trace = capture(stream, batch)
+        trace = capture(stream, batch, network.loss_fn or cross_entropy)
         ledger.add(trace)
         if credit.at_states:
             aligned.add(*paired_vectors(stream, credit.signals(batch), trace))

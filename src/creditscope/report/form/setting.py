@@ -11,7 +11,10 @@ from creditscope.records.run import RunRecord
 UNKNOWN = "not recorded"
 OLD = "not in this record: written under schema version 1, without the facts of its method and network"
 UNDECLARED = "the rule is not registered and declares nothing about itself"
-RECIPE = "AdamW, {length}, batch {batch_size}, learning rate {learning_rate:g}, decay {weight_decay:g}"
+RECIPE = "{optimiser}, {length}, batch {batch_size}, learning rate {learning_rate:g}, decay {weight_decay:g}"
+OPTIMISERS = {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD"}
+SCHEDULES = {"constant": ", constant rate"}  # the others are the common recipe's
+LOSSES = {"squared_error": ", half the squared error", "sigmoid": ", cross-entropy of every class alone"}
 AUGMENTED: dict[bool | None, str] = {True: ", augmentation as the dataset defines it", False: ", no augmentation"}
 
 
@@ -36,8 +39,15 @@ def setting(run: RunRecord | None, report: Report | None) -> Iterator[tuple[str,
     yield "Dataset", _named(run, settings, "data") + (" with random labels" if settings.get("random_labels") else "")
     yield "Seeds", _seeds(report) or _seed(run)
     if "epochs" in settings:
-        augmented = AUGMENTED.get(settings.get("augment"), "")
-        yield "Recipe", RECIPE.format(length=counted(settings["epochs"], "epoch"), **settings) + augmented
+        yield "Recipe", _recipe(settings)
+
+
+def _recipe(settings: Settings) -> str:
+    """How the run was trained; an old record was trained by AdamW, with cross-entropy, under a cosine."""
+    named = {**settings, "optimiser": OPTIMISERS[settings.get("optimiser", "adamw")]}
+    text = RECIPE.format(length=counted(settings["epochs"], "epoch"), **named)
+    text += SCHEDULES.get(settings.get("schedule", ""), "") + LOSSES.get(settings.get("loss", ""), "")
+    return text + AUGMENTED.get(settings.get("augment"), "")
 
 
 def _audited_alone(report: Report | None) -> Iterator[tuple[str, str]]:
