@@ -59,6 +59,13 @@ class CreditSource(ABC):
         """What the optimiser gets for a batch, by parameter name; None if the source knows signals only."""
         return None
 
+    def own_reference(self, batch: Batch) -> Credit | Missing | None:
+        """What the method itself descends, as credit and gradients; None if that is the loss, Missing if not computed.
+
+        Without signals only updates are compared with it, without gradients only credit at the states.
+        """
+        return None
+
     def redrawn(self, generator: torch.Generator) -> CreditSource | None:
         """The same source with fresh feedback from its own distribution; None if it has no feedback."""
         return None

@@ -116,3 +116,62 @@ def test_parameters_without_an_update_are_undefined(network: StagedNetwork) -> N
     assert found.per_tensor["embed.weight"] == pytest.approx(1, abs=1e-6)
     assert math.isnan(found.per_tensor["out_head.weight"])
     assert 0 < found.per_layer[0] < 1  # its bias got nothing
+
+
+def test_the_table_has_every_stage_and_tensor_with_its_null(network: StagedNetwork) -> None:
+    report = creditscope.audit(network, batches(), credit=bound(network, "dfa"))
+    table = report.updates
+    assert table is not None
+    assert [row.name for row in table.stages] == ["embedding", "block 1", "block 2", "read-out"]
+    assert [row.stage for row in table.tensors] == sorted(row.stage for row in table.tensors)
+    found, null = report.measures["gamma_update"], report.measures["gamma_update_null"]
+    assert {row.name: row.cosine for row in table.tensors} == found.per_tensor
+    assert {row.name: row.null for row in table.tensors} == null.per_tensor
+    assert tuple(row.cosine for row in table.stages[:-1]) == found.per_layer
+    assert all(row.null_std is not None and row.null_std > 0 for row in table.stages[:-1])
+    assert (table.whole, table.reference) == (report.measures["gamma_update_whole"].value, "")
+    shown, html = page(report, 80, full=True), report.to("html")
+    for name in ("Updates, tensor by tensor", "blocks.1.w2.weight", "whole network, as usually reported"):
+        assert name in shown
+        assert name in html
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "own reference" not in shown
+
+
+def test_a_methods_own_reference_is_compared_first_and_no_alignment_to_bp_is_claimed(network: StagedNetwork) -> None:
+    """A method that descends the squared error: its updates have cosine 1 with that, and another one with BP."""
+
+    def squared(batch: Batch) -> dict[str, Tensor]:
+        named = dict(network.named_parameters())
+        loss = F.mse_loss(network(batch.inputs), F.one_hot(batch.labels, 3).float())
+        return dict(zip(named, torch.autograd.grad(loss, list(named.values())), strict=True))
+
+    report = creditscope.audit(network, batches(), updates=squared, own_reference=squared)
+    assert report.measures["gamma_update_own"].per_layer == pytest.approx([1] * 3, abs=1e-6)
+    assert report.measures["gamma_update"].value < 0.99
+    for text in (page(report, 200), page(report, 200, full=True), report.to_markdown(), report.to("html")):
+        assert "Reference: the method's own loss" in text.replace("&#39;", "'")
+        assert "No alignment to BP is claimed" in text
+    assert "own reference" in page(report, full=True)
+    assert report.updates is not None
+    assert all(row.own == pytest.approx(1, abs=1e-6) for row in report.updates.tensors)
+
+
+def test_a_reference_that_cannot_be_computed_gives_its_reason() -> None:
+    uneven = build("mlp", 6, 3, 0, widths=(8, 5), depth=2)
+    report = creditscope.audit(uneven, batches(1), credit=bound(uneven, "target_prop"))
+    assert math.isnan(report.measures["gamma_own"].value)
+    assert report.measures["gamma_own"].cause == "not applicable"
+    assert "It was not computed: the states have 8, 5, 5 features, so that J has no inverse." in page(report, 300)
+
+
+def test_an_own_reference_needs_updates_and_names_of_this_network(network: StagedNetwork) -> None:
+    known = lambda batch: gradients(network, batch)  # noqa: E731
+    for given, found in (
+        ({"own_reference": known}, "own_reference was given without updates"),
+        ({"updates": known, "own_reference": 3}, "own_reference is a int, not a function"),
+        ({"updates": known, "own_reference": lambda _: 3}, "own_reference returned a int, not tensors"),
+        ({"updates": known, "own_reference": lambda _: {"x": torch.ones(2)}}, "own_reference returned no parameter"),
+    ):
+        with pytest.raises(InvalidInput, match=found):
+            creditscope.audit(network, batches(), **given)

@@ -21,8 +21,9 @@ from creditscope.auditing.input_checks import (
     checked_images,
     checked_limits,
 )
-from creditscope.auditing.measures import bad_weights, credit_measures, norm_measures, update_measures
+from creditscope.auditing.measures import bad_weights, credit_measures, norm_measures
 from creditscope.auditing.traces import traces
+from creditscope.auditing.updates import update_measures, update_table
 from creditscope.batch import Batch
 from creditscope.credit import CreditSource, Local
 from creditscope.diagnostics import examine_all
@@ -33,7 +34,7 @@ from creditscope.probes.label_leak import Answers
 from creditscope.probes.linear_readout import training_images
 from creditscope.probes.probing import Probing
 from creditscope.probes.source import CreditFunction, Redraw
-from creditscope.probes.updates import UpdateFunction
+from creditscope.probes.updates import GivenUpdates, UpdateFunction
 from creditscope.protocols import DEFAULT, AuditProtocol, judge, protocol_named
 from creditscope.provenance import Guard, source_commit
 from creditscope.records.report import Provenance, Report, Subject
@@ -69,6 +70,7 @@ def audit(
     credit_local: Local | None = None,
     redraw: Redraw | None = None,
     updates: UpdateFunction | None = None,
+    own_reference: UpdateFunction | None = None,
     predict: Answers | None = None,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
     training: Iterable[Any] | None = None,
@@ -98,6 +100,8 @@ def audit(
     redraw            torch.Generator -> the credit function with fresh random feedback: the null of D6
     updates           Batch -> {parameter name: what the optimiser gets}: Γ^W per tensor and block; a rule as credit
                       brings its own
+    own_reference     Batch -> {parameter name: gradient of what the method itself descends}, where that is not the
+                      loss: the updates are compared with it too, and no alignment to BP is claimed
     predict           Batch -> logits, for a method with its own inference phase; D8 checks it for label leaks
     initial           the network, or its state_dict(), before training; adds the drift of the weights
     training          batches of the images it was trained on: linear read-outs judge depth without retraining (D10)
@@ -123,7 +127,8 @@ def audit(
     controls = FrozenControls(stream, control, initial, blocks, read)
     trained, frozen = arms(accuracy, control_accuracy, seeds, control_seeds, len(controls))
     credit, credit_local = own_credit(stream, credit, credit_local, loss_fn or cross_entropy)
-    ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict, redraw, updates)
+    given = GivenUpdates(updates, own_reference)
+    ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict, redraw, given)
     guards: dict[str, Guard] = {}
     known = {"disjoint": disjoint, "independent": independent}
 
@@ -165,6 +170,7 @@ def audit(
         measures=norm_measures(evidence)
         | credit_measures(evidence, collapsed=reference_collapsed(findings))
         | update_measures(evidence.updates),
+        updates=update_table(evidence.updates),
         exact_layers=_exact_layers(evidence),
         verdict=judge(chosen, findings),
         provenance=provenance.model_copy(update={"seeds": trained.seeds, "control_seeds": frozen.seeds}),

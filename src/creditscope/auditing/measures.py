@@ -13,7 +13,6 @@ from creditscope.diagnostics.reference import reference_gain
 from creditscope.evidence.credit import CreditEvidence, Interventions, LabelDependence, Layers, Null
 from creditscope.evidence.norms import non_finite
 from creditscope.evidence.records import Evidence
-from creditscope.evidence.updates import UpdateEvidence
 from creditscope.statistics.layers import deep_mean, mean, spread
 from creditscope.verdict import CLAMPED, Measurement, Missing, Reason
 
@@ -145,33 +144,6 @@ def _layered(values: Layers, credit: CreditEvidence, note: str, beside: str = ""
         parts.append("exact by construction at every deep layer")
     parts.append(f"layer 0 separately: {values[0]:.3g}")
     return Measurement(deep_mean(values, credit.exact_layers), values, note="; ".join(part for part in parts if part))
-
-
-def update_measures(updates: UpdateEvidence | Missing) -> dict[str, Measurement]:
-    """Γ^W of the stage that produces h_l, per tensor in `per_tensor`; its null; the whole network beside, unjudged."""
-    if isinstance(updates, Missing):
-        return {}
-    own, claim = updates.own, ""
-    if updates.reference:
-        claim = f"; reference: {updates.reference}, so alignment to BP is not claimed"
-    note = (
-        f"cosine of update and backprop gradient, median over {updates.batches} batches, {updates.images:,} images; "
-        f"value: mean over blocks; read-out {own.stages[-1]:.3g}{claim}"
-    )
-    measures = {
-        "gamma_update": Measurement(mean(own.stages[1:-1]), own.stages[:-1], note=note, per_tensor=dict(own.tensors)),
-        "gamma_update_whole": Measurement(
-            own.whole, note="as usually reported: one cosine over all parameters of the network; not judged"
-        ),
-    }
-    if updates.null:
-        by_stage = list(zip(*(draw.stages for draw in updates.null), strict=True))
-        spreads = ", ".join(f"{spread(stage):.2g}" for stage in by_stage[:-1])
-        kind = f"mean Γ^W of {len(updates.null)} draws with {updates.null_kind}; standard deviations {spreads}"
-        centre = tuple(mean(stage) for stage in by_stage)
-        names = {name: mean([draw.tensors[name] for draw in updates.null]) for name in own.tensors}
-        measures["gamma_update_null"] = Measurement(mean(centre[1:-1]), centre[:-1], note=kind, per_tensor=names)
-    return measures
 
 
 def _drift(drift: Layers) -> Measurement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median_low
 from typing import Literal
 
@@ -33,6 +33,24 @@ class UpdateCosines:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnAlignment:
+    """Cosines with what the method itself descends, in place of the loss.
+
+    updates  of its updates with that gradient; None if the reference is a credit at the states alone
+    layers   of its credit with that of the reference, mean over images; empty for a method without credit at the states
+    undefined  images without such a cosine, at most over the layers
+    exact_layers  whose credit is the gradient by construction
+    """
+
+    updates: UpdateCosines | None
+    layers: Layers
+    undefined: int
+    batches: int
+    images: int
+    exact_layers: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateEvidence:
     """Γ^W over the batches, and by chance.
 
@@ -40,6 +58,8 @@ class UpdateEvidence:
     on_null    Γ^W of the method itself on these batches
     null_kind  what was drawn: fresh feedback, or other labels
     reference  what the method descends where that is not the loss; empty: the loss itself
+    aligned    with that reference; None if it is the loss
+    stage_of   the stage of every parameter: 0 the embedding, then the blocks, then the read-out
     """
 
     own: UpdateCosines
@@ -49,6 +69,8 @@ class UpdateEvidence:
     on_null: UpdateCosines | None = None
     null_kind: Literal["fresh feedback", "permuted labels"] = "permuted labels"
     reference: str = ""
+    aligned: OwnAlignment | Missing | None = None
+    stage_of: Mapping[str, int] = field(default_factory=dict)
 
 
 def update_cosines(

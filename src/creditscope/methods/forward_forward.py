@@ -67,8 +67,7 @@ class ForwardForward(CreditRule):
 
     def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
         """The gradients of every layer's own loss, with the wrong labels in turn."""
-        turns = torch.arange(len(batch.labels), device=batch.labels.device)
-        return self._update(network, batch, turns, scope)
+        return self._update(network, batch, _in_turn(batch), scope)
 
     def learn(
         self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
@@ -77,9 +76,32 @@ class ForwardForward(CreditRule):
         turns = torch.randint(2**31, batch.labels.shape, generator=moment.generator)
         return self._update(network, batch, turns.to(batch.labels.device), scope)
 
-    def _update(self, network: StagedNetwork, batch: Batch, turns: Tensor, scope: Scope) -> Credit:
+    def own_reference(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING
+    ) -> Credit:
+        """∓(1 - σ(±(G_l - θ)))·2 h_l in closed form at the output of every layer, carried to its own weights."""
+        wrong = self._wrong(network, batch, _in_turn(batch))
+        with recorded_statistics(network) as statistics:
+            seen = forward_in_pieces(network, batch, scope)
+        inner = {name: p for name, p in scope.parameters(network).items() if name not in seen.readout}
+        outputs, slopes = [], []
+        with held_statistics(statistics), torch.enable_grad():
+            for sign, labels in ((1, batch.labels), (-1, wrong)):
+                for state in self._states(network, batch.inputs, labels):
+                    h = state.detach()
+                    missed = 1 - torch.sigmoid(sign * (h.square().sum(1, keepdim=True) - self.theta))
+                    outputs.append(state)
+                    slopes.append(-sign * missed * 2 * h / len(h))
+            found = torch.autograd.grad(outputs, list(inner.values()), slopes)
+        return Credit((), {**dict(zip(inner, found, strict=True)), **seen.readout}, seen.loss)
+
+    def _wrong(self, network: StagedNetwork, batch: Batch, turns: Tensor) -> Tensor:
+        """A wrong label for every sample: by how many places it follows the right one is a matter of `turns`."""
         classes = as_mlp(network, self.name).head.out_features
-        wrong = (batch.labels + 1 + turns % max(classes - 1, 1)) % classes
+        return (batch.labels + 1 + turns % max(classes - 1, 1)) % classes
+
+    def _update(self, network: StagedNetwork, batch: Batch, turns: Tensor, scope: Scope) -> Credit:
+        wrong = self._wrong(network, batch, turns)
         with recorded_statistics(network) as statistics:
             seen = forward_in_pieces(network, batch, scope)
         inner = {name: p for name, p in scope.parameters(network).items() if name not in seen.readout}
@@ -99,12 +121,16 @@ class ForwardForward(CreditRule):
 
     def _goodness(self, network: StagedNetwork, inputs: Tensor, labels: Tensor) -> Iterator[Tensor]:
         """G_0..G_L of each sample with this label written in."""
+        return (state.square().sum(1) for state in self._states(network, inputs, labels))
+
+    def _states(self, network: StagedNetwork, inputs: Tensor, labels: Tensor) -> Iterator[Tensor]:
+        """h_0..h_L with this label written in, each in the graph of its own layer."""
         state = network.embedding(written(inputs, labels, as_mlp(network, self.name).head.out_features, self.scale))
-        yield state.square().sum(1)
+        yield state
         for index in range(network.depth):
             below = _unit(state.detach())
             state = network.merge(index, below, network.branch(index, below))
-            yield state.square().sum(1)
+            yield state
 
     @torch.no_grad()
     def answers(self, network: StagedNetwork, feedback: Feedback, inputs: Tensor) -> Tensor:
@@ -130,6 +156,11 @@ def as_mlp(network: StagedNetwork, rule: str) -> MLP:
             "Its updates are those of fully connected layers. Use 'mlp', or another method."
         )
     return network
+
+
+def _in_turn(batch: Batch) -> Tensor:
+    """The place of every sample in its batch."""
+    return torch.arange(len(batch.labels), device=batch.labels.device)
 
 
 def _unit(state: Tensor) -> Tensor:

@@ -86,6 +86,18 @@ class LocalLoss(LocalRule):
             feedback.optimiser.step()
         return replace(self.update(network, seen, signals, scope), auxiliary={"head_loss": loss})
 
+    def own_reference(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING
+    ) -> Credit:
+        """∂CE(M_l h_l, y)/∂h_l of every sample by autograd, not normalised, and its products with the stages."""
+        seen = forward_in_pieces(network, batch, scope)
+        leaves = [state.clone().requires_grad_() for state in seen.hiddens]
+        with torch.enable_grad():
+            read = [head(_read(h, network.token)) for head, h in zip(_heads(feedback), leaves, strict=True)]
+            total = torch.stack([F.cross_entropy(logits, seen.labels, reduction="sum") for logits in read]).sum()
+            signals = torch.autograd.grad(total, leaves)
+        return replace(self, normalisation="none").update(network, seen, signals, Scope(scope.trained))
+
     @torch.no_grad()
     def _judged(
         self, network: StagedNetwork, feedback: Feedback, seen: LocalPass

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.func import jvp
 
 from creditscope.batch import Batch
 from creditscope.credit import Credit
@@ -35,7 +36,9 @@ class Pepita(CreditRule):
     """Two forward passes: on x, and on x - F e; the updates are products of activities, mean over the batch.
 
     As ‖F‖ → 0 the updates of the hidden layers, divided by ‖F‖, tend to those of feedback that the weights below
-    adapt: J_l F e in place of the backpropagated error, J_l = ∂h_l/∂x.
+    adapt: J_l F e in place of the backpropagated error, J_l = ∂h_l/∂x. The law of F is that of the authors' code
+    (github.com/GiorgiaD/PEPITA, functions.py and the tutorial): He's uniform law for the inputs, times 0.05. That code
+    adds F e to the input, which is the same with -F; its tutorial takes e of the second pass at the last layer.
     """
 
     strength: float = 0.05
@@ -70,14 +73,32 @@ class Pepita(CreditRule):
             second = network.states(moved)
             sides = zip(seen.hiddens, second, [moved, *second[:-1]], strict=True)
             layers = [(before - after, below) for before, after, below in sides]
-            names = ["embed.w", *(f"blocks.{index}.w" for index in range(network.depth)), "head"]
-            pairs = zip(names, [*layers, (seen.error, second[-1])], strict=True)
-            gradients = {key: g for name, (change, below) in pairs for key, g in _products(name, change, below).items()}
-        learning = scope.parameters(network)
-        gradients = {name: gradient for name, gradient in gradients.items() if name in learning}
+            gradients = _updates(network, [*layers, (seen.error, second[-1])], scope)
         for name, slope in _penalty(network, seen.branches, scope, seen.count).items():
             gradients[name] = gradients[name] + slope
         return Credit((), gradients, seen.loss)
+
+    def own_reference(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING
+    ) -> Credit:
+        """(J_l F e)(h_{l-1})ᵀ by forward mode, and e (h_L)ᵀ: the first order of the updates in F."""
+        seen, inputs = forward_in_pieces(network, batch, scope), batch.inputs.flatten(1)
+        with torch.no_grad():
+            pushed = seen.error @ feedback.tensors[PROJECTION].to(seen.error).T
+            carried = jvp(lambda x: tuple(network.states(x)), (inputs,), (pushed,))[1]
+            below = [inputs, *seen.hiddens[:-1]]
+            layers = list(zip(carried, below, strict=True))
+            gradients = _updates(network, [*layers, (seen.error, seen.hiddens[-1])], scope)
+        return Credit((), gradients, seen.loss)
+
+
+def _updates(network: StagedNetwork, sides: Sequence[tuple[Tensor, Tensor]], scope: Scope) -> dict[str, Tensor]:
+    """The updates of the layers that learn, from the two factors of every layer."""
+    names = ["embed.w", *(f"blocks.{index}.w" for index in range(network.depth)), "head"]
+    pairs = zip(names, sides, strict=True)
+    every = {key: g for name, (change, below) in pairs for key, g in _products(name, change, below).items()}
+    learning = scope.parameters(network)
+    return {name: gradient for name, gradient in every.items() if name in learning}
 
 
 def _products(name: str, change: Tensor, below: Tensor) -> dict[str, Tensor]:

@@ -17,6 +17,7 @@ from creditscope.errors import InvalidInput
 from creditscope.methods.descent import Descent
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.run import MethodFacts
+from creditscope.verdict import Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,12 @@ class CreditRule(ABC):
         """The mean cosine to the gradient that a correct random estimate has at a flat state; None if not random."""
         return None
 
+    def own_reference(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING
+    ) -> Credit | Missing | None:
+        """What `facts.reference` names, computed in another way than the credit and without a penalty; None: BP."""
+        return None
+
     def exact_layers(self, depth: int) -> frozenset[int]:
         """Layers whose credit is the gradient by construction."""
         return frozenset()
@@ -245,6 +252,11 @@ class BoundRule(CreditSource):
     def updates(self, batch: Batch) -> dict[str, Tensor]:
         """The gradients of the rule with its wrappers, as training hands them to the optimiser."""
         return self.rule.credit(self.network, self.feedback, batch, self.rule.scope(self.network)).gradients
+
+    def own_reference(self, batch: Batch) -> Credit | Missing | None:
+        """The rule's own reference, for the blocks that learn."""
+        scope = self.rule.scope(self.network)
+        return self.rule.innermost.own_reference(self.network, self.feedback, batch, Scope(scope.trained))
 
     def redrawn(self, generator: torch.Generator) -> BoundRule | None:
         """The rule with fresh feedback; None if it has none, learns it, or declares that it is no null."""

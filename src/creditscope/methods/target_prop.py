@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import vjp, vmap
 
 from creditscope.batch import Batch
+from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
 from creditscope.methods.bridge import WIDTH, Affine, AuxiliaryLoss, AuxiliaryRule, learner, module
-from creditscope.methods.local import LocalPass, Normalisation, check_normalisation
-from creditscope.methods.rule import Feedback, example_states
+from creditscope.methods.local import LocalPass, Normalisation, check_normalisation, forward_in_pieces
+from creditscope.methods.rule import EVERYTHING, Feedback, Scope, example_states
 from creditscope.networks.staged import StagedNetwork, initialise
+from creditscope.verdict import Missing, Reason
+
+WIDEST = 512  # features of a state whose Jacobian is inverted
+TOGETHER = 32  # samples whose Jacobians are held at once
+DIGITS = 1e-2  # relative error of a solution above which it is undefined
 
 
 class Inverse(nn.Module):
@@ -112,6 +121,52 @@ class TargetPropagation(AuxiliaryRule):
             signals.insert(0, (inverse(state) - inverse(state - self.eta * signals[0])) / self.eta)
         return tuple(signals)
 
+    def own_reference(
+        self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING
+    ) -> Credit | Missing:
+        """J⁻¹ g_L, J = ∂h_L/∂h_l, sample by sample; where widths differ or are large it is not computed."""
+        seen = forward_in_pieces(network, batch, Scope(trained=frozenset()))
+        widths = [state.shape[1] for state in seen.hiddens]
+        if len(set(widths)) > 1:
+            said = ", ".join(map(str, widths))
+            return Missing(Reason.NOT_APPLICABLE, f"the states have {said} features, so that J has no inverse")
+        if widths[0] > WIDEST:
+            return Missing(
+                Reason.NOT_POSSIBLE,
+                f"J has {widths[0]:,} rows; it is inverted sample by sample up to {WIDEST}",
+            )
+        signals = gauss_newton(network, seen.hiddens, seen.deepest)
+        if bool(signals[0].isnan().all()):
+            return Missing(Reason.NOT_POSSIBLE, "J is singular to rounding for every image, as where units are silent")
+        return Credit(signals, {}, seen.loss)
+
     def exact_layers(self, depth: int) -> frozenset[int]:
         """The deepest: a_L = g_L."""
         return frozenset({depth})
+
+
+@torch.no_grad()
+def gauss_newton(network: StagedNetwork, hiddens: Sequence[Tensor], deepest: Tensor) -> tuple[Tensor, ...]:
+    """x_L = g_L, then D_l x_l = x_{l+1} with D_l = ∂h_{l+1}/∂h_l of every sample: x_l = J⁻¹ g_L.
+
+    In float64 but for D_l, which has the network's precision. NaN for a sample where rounding decides:
+    eps·‖D_l‖₁·‖D_l⁻¹‖₁ > 0.01.
+    """
+    found = [deepest.double()]
+    for layer in reversed(range(network.depth)):
+        few = range(0, len(deepest), TOGETHER)
+        pieces = [(hiddens[layer][at : at + TOGETHER], found[0][at : at + TOGETHER]) for at in few]
+        found.insert(0, torch.cat([_solved(network, layer, state, above) for state, above in pieces]))
+    return tuple(found)
+
+
+def _solved(network: StagedNetwork, layer: int, state: Tensor, above: Tensor) -> Tensor:
+    """D_l⁻¹ x for a few samples."""
+    pulled: Any = vjp(lambda h: network.merge(layer, h, network.branch(layer, h)), state)[1]
+    basis = torch.eye(state.shape[1]).to(state)[:, None].expand(-1, *state.shape)
+    jacobian = vmap(pulled)(basis)[0].transpose(0, 1).double()  # rows (outputs, N, inputs) -> (N, outputs, inputs)
+    inverse, failed = torch.linalg.inv_ex(jacobian)
+    condition = torch.linalg.matrix_norm(jacobian, 1) * torch.linalg.matrix_norm(inverse, 1)
+    lost = (failed != 0) | ~(condition * torch.finfo(state.dtype).eps <= DIGITS)
+    solved: Tensor = (inverse @ above[..., None])[..., 0]
+    return solved.masked_fill(lost[:, None], torch.nan)

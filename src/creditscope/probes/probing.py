@@ -18,7 +18,7 @@ from creditscope.probes.images import PROBE_IMAGES
 from creditscope.probes.label_leak import Answers, answers_of, label_leak
 from creditscope.probes.linear_readout import NotFinite, ReadoutLedger
 from creditscope.probes.source import Redraw, check_model, credit_source
-from creditscope.probes.updates import UpdateFunction, UpdateProbe
+from creditscope.probes.updates import GivenUpdates, UpdateProbe
 from creditscope.probes.weight_drift import initial_weights, weight_drift
 from creditscope.stream.isolation import own_gradients
 from creditscope.stream.states import Stream
@@ -29,6 +29,7 @@ NO_STATE_CREDIT = Missing(
     Reason.NOT_APPLICABLE, "this method has no credit at the states; its updates are compared in place of it"
 )
 FEW = 8  # images that show the classes and the read rule
+NO_FUNCTIONS = GivenUpdates()
 SEED = 0  # of the probes' own generator, so that audits are reproducible
 
 
@@ -42,13 +43,8 @@ class Probing:
         local: Local | None,
         predict: Answers | None,
         redraw: Redraw | None = None,
-        updates: UpdateFunction | None = None,
+        updates: GivenUpdates = NO_FUNCTIONS,
     ) -> None:
-        if updates is not None and not callable(updates):
-            raise InvalidInput(
-                f"updates is a {type(updates).__name__}, not a function.\n"
-                "There is nothing to compare with the gradient. Pass a function Batch -> {parameter name: update}."
-            )
         if predict is not None and not callable(predict):
             raise InvalidInput(
                 f"predict is a {type(predict).__name__}, not a function.\n"
@@ -88,7 +84,7 @@ class Probing:
     @contextmanager
     def prepared(self) -> Iterator[None]:
         """Undo any change that a credit function makes to the parameters' .grad."""
-        if self._source is None and self._updates is None:
+        if self._source is None and self._updates.updates is None:
             yield
             return
         with own_gradients(self._stream.model):
@@ -113,7 +109,7 @@ class Probing:
     def _keeps_images(self) -> bool:
         """Whether a probe needs images although there is no credit at the states."""
         stateless = self._source is not None and self._lost is None
-        return stateless or self._predict is not None or self._updates is not None
+        return stateless or self._predict is not None or self._updates.updates is not None
 
     @property
     def accuracy(self) -> float | None:
@@ -124,7 +120,7 @@ class Probing:
         """The evidence with the results of the probes added."""
         readouts = self._readouts
         evidence = replace(evidence, profile=readouts if isinstance(readouts, Missing) else readouts.profile())
-        if self._source is None and self._predict is None and self._updates is None and initial is None:
+        if self._source is None and self._predict is None and self._updates.updates is None and initial is None:
             return evidence
         generator = torch.Generator().manual_seed(SEED)
         modules = self._stream.blocks
@@ -137,7 +133,7 @@ class Probing:
         elif self._source is not None and self._lost is None:
             evidence = replace(evidence, credit=NO_STATE_CREDIT)
         images = self._credit.batches if self._credit is not None else self._images
-        if images and (self._updates is not None or (self._source is not None and self._lost is None)):
+        if images and (self._updates.updates is not None or (self._source is not None and self._lost is None)):
             probe = UpdateProbe(self._stream, loss_fn)
             chance = torch.Generator().manual_seed(SEED)
             evidence = replace(evidence, updates=probe.evidence(self._source, self._updates, images, chance))

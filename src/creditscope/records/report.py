@@ -43,6 +43,38 @@ class Provenance(Record):
     created: str = ""
 
 
+class UpdateRow(Record):
+    """Γ^W of one stage or one parameter tensor: its cosine with the backprop gradient, and the same by chance.
+
+    own   the cosine with what the method itself descends, where that is not the loss
+    """
+
+    name: str
+    stage: int
+    cosine: float
+    null: float | None = None
+    null_std: float | None = None
+    own: float | None = None
+
+
+class UpdateTable(Record):
+    """Γ^W per stage and per parameter tensor; stage 0 is the embedding, the last one the read-out.
+
+    whole      the cosine over all parameters, as usually reported
+    null_kind  what was drawn for the null: fresh feedback, or permuted labels
+    reference  what the method itself descends; empty: the loss
+    """
+
+    stages: tuple[UpdateRow, ...]
+    tensors: tuple[UpdateRow, ...]
+    whole: float
+    null_kind: str
+    draws: int
+    batches: int
+    images: int
+    reference: str = ""
+
+
 class Report(Document):
     """An audit: subject, findings, measures without a limit, verdict and provenance.
 
@@ -60,6 +92,7 @@ class Report(Document):
     control_source: Source | None = None
     findings: dict[str, Finding]
     measures: dict[str, Measurement] = Field(default_factory=dict)
+    updates: UpdateTable | None = None
     exact_layers: tuple[int, ...] = ()
     verdict: Verdict
     provenance: Provenance

@@ -20,6 +20,8 @@ HEADINGS = {
     "label_dependence": "Γ by labels",
     "gamma_update": "Γ^W",
     "gamma_update_null": "Γ^W null",
+    "gamma_own": "Γ own ref.",
+    "gamma_update_own": "Γ^W own ref.",
     "rho": "ρ",
     "rho_bp": "ρ of BP",
     "rho_absolute": "ρ absolute",
@@ -54,10 +56,14 @@ class Column:
 
 
 def telling_columns(report: Report) -> list[Column]:
-    """The columns that matter, most important first: ‖h‖, ‖g‖, Γ, those that the verdict rests on, those that fire."""
+    """The columns that matter, most important first: ‖h‖, ‖g‖, Γ, those that the verdict rests on, those that fire.
+
+    Without credit at the states Γ^W stands for Γ. A method's own reference follows.
+    """
     every = {column.key: column for column in columns(report)}
     fires = [code for code, finding in report.findings.items() if finding.status is Status.FIRES]
-    keys = dict.fromkeys((STREAM, "D2", "gamma", *carrying(report), *fires))
+    aligned = ("gamma" if "gamma" in report.measures else "gamma_update", "gamma_own", "gamma_update_own")
+    keys = dict.fromkeys((STREAM, "D2", *aligned, *carrying(report), *fires))
     return [every[key] for key in keys if key in every]
 
 

@@ -12,6 +12,7 @@ from creditscope.report.headline import headline
 from creditscope.report.layers import WHY_GATED, Column, columns
 from creditscope.report.numbers import distance, firing_side, interval, number, value
 from creditscope.report.reading import advisory, not_meant, remedies
+from creditscope.report.updates import own_reference
 from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
 
@@ -41,6 +42,7 @@ def document(view: AuditView) -> str:
         parts += [
             card(report),
             f"**{escaped(str(report.verdict))}.** {escaped(headline(report))}",
+            escaped(own_reference(report)),
             *(f"> ⚠️ {escaped(warning)}" for warning in report.verdict.warnings),
             table(FINDINGS, [_finding(finding, report) for finding in report.findings.values()]),
             *_layers(report),

@@ -25,6 +25,7 @@ from creditscope.report.layout import (
 )
 from creditscope.report.numbers import accuracy, distance, firing_side, interval, number, value
 from creditscope.report.reading import advisory, asked, left_open, not_meant, remedies, telling, the_rest
+from creditscope.report.updates import explained, headings, own_reference, tensor_lines
 from creditscope.terminal import one_line
 from creditscope.verdict import Finding, Status
 
@@ -47,6 +48,7 @@ def page(report: Report, width: int = 80, colour: bool = False, *, full: bool = 
             flag_section([_flag(report, finding) for finding in findings], width, paint),
             "" if full else _rest(report, width, paint),
             _layers(report, width, paint, full=full),
+            _tensors(report, width, paint) if full else "",
             _also_measured(report, width, paint) if full else "",
             _verdict(report, width, paint) if full else "",
             listed("What to do", remedies(report), width, paint),
@@ -87,6 +89,8 @@ def _facts(report: Report, *, full: bool) -> Iterator[str]:
         f"accuracy {accuracy(report.accuracy) if report.accuracy else 'not measured'}, frozen control "
         f"{accuracy(report.control_accuracy) if report.control_accuracy else 'not given'}"
     )
+    if own_reference(report):
+        yield own_reference(report)
     yield from _guards({name: guard for name, guard in origin.guards.items() if full or not guard.passed})
     yield from subject.notes.splitlines()
 
@@ -186,6 +190,32 @@ def _flag(report: Report, finding: Finding) -> Flag:
         distance=distance(finding),
         notes=notes,
     )
+
+
+def _tensors(report: Report, width: int, paint: Paint) -> str:
+    """Γ^W of every stage and of every parameter tensor."""
+    table = report.updates
+    if table is None:
+        return ""
+    heads, body = headings(table), []
+    for line in tensor_lines(table):
+        name = line.name if line.stage else f"  {line.name}"
+        body.append((name, (number(line.row.cosine), line.chance, number(line.row.own))[: len(heads)]))
+    body[-1] = (body[-1][0], (*body[-1][1][:2], "")[: len(heads)])
+    sizes = [max(len(head), *(len(cells[at]) for _, cells in body)) for at, head in enumerate(heads)]
+    room = min(max(len(name) for name, _ in body), width - 2 - sum(GAP + size for size in sizes))
+    lines = [_tensor_line("", heads, sizes, room)]
+    lines += [_tensor_line(name, cells, sizes, room) for name, cells in body]
+    said = [paint(line, "dim") for line in indented(explained(table), width)]
+    return "\n".join([paint("Updates, tensor by tensor", "bold"), *said, *lines])
+
+
+def _tensor_line(name: str, cells: Sequence[str], sizes: Sequence[int], room: int) -> str:
+    """A name, cut in its middle where it does not fit, and the numbers below their headings."""
+    if len(name) > room:
+        name = f"{name[: room // 3]}…{name[len(name) - (room - room // 3 - 1) :]}"
+    numbers = "".join(" " * GAP + cell.rjust(size) for cell, size in zip(cells, sizes, strict=True))
+    return f"  {name.ljust(room)}{numbers}".rstrip()
 
 
 def _also_measured(report: Report, width: int, paint: Paint) -> str:

@@ -13,10 +13,11 @@ from creditscope.report.claim_card import claim_card
 from creditscope.report.form.reporting_form import form
 from creditscope.report.headline import headline
 from creditscope.report.html.page import Place, download, render
-from creditscope.report.html.tables import OUTCOMES, facts, finding_views, layer_tables, measure_table
+from creditscope.report.html.tables import OUTCOMES, facts, finding_views, layer_tables, measure_table, tensor_table
 from creditscope.report.latex.document import document as latex_document
 from creditscope.report.markdown import document as markdown_document
 from creditscope.report.reading import left_open, not_meant, remedies, telling, the_rest
+from creditscope.report.updates import own_reference
 from creditscope.report.views import AuditView
 
 ALONE = Place()
@@ -65,5 +66,7 @@ def _audited(report: Report) -> dict[str, object]:
         "headline": headline(report),
         "layers": layers,
         "all_layers": all_layers,
+        "tensors": tensor_table(report),
+        "own_reference": own_reference(report),
         "measures": measure_table(report),
     }

@@ -11,6 +11,7 @@ from creditscope.records.run import RunRecord
 from creditscope.report.layers import WHY_GATED, Column, arranged, columns, measure_title, telling_columns
 from creditscope.report.numbers import ABSENT, accuracy, distance, firing_side, interval, number, value
 from creditscope.report.reading import advisory
+from creditscope.report.updates import explained, headings, tensor_lines
 from creditscope.report.views import AuditView
 from creditscope.verdict import Finding
 
@@ -116,6 +117,19 @@ def _layer_table(report: Report, layered: Sequence[Column], name: str, title: st
     if any(column.gated for column in layered):
         notes.append(f"In brackets: {WHY_GATED}.")
     return PageTable(name, title, " ".join(notes), heads, tuple(rows))
+
+
+def tensor_table(report: Report) -> PageTable | None:
+    """Γ^W of every stage and of every parameter tensor; None where no updates were compared."""
+    table = report.updates
+    if table is None:
+        return None
+    heads, rows = headings(table), []
+    for line in tensor_lines(table):
+        own = [] if len(heads) < 3 else [Cell("" if line.row.own is None else number(line.row.own), line.row.own)]
+        first = Cell(line.name if line.stage else f"\u2003{line.name}", tone="stage" if line.stage else "")
+        rows.append((first, Cell(number(line.row.cosine), line.row.cosine), Cell(line.chance, line.row.null), *own))
+    return PageTable("tensors", "Updates, tensor by tensor", explained(table), ("parameter", *heads), tuple(rows))
 
 
 def measure_table(report: Report) -> PageTable:
