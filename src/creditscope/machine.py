@@ -15,6 +15,7 @@ DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 RESOURCES = frozenset({errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN})
 # What torch, numpy, the C++ runtime and Python write when an allocation fails; torch raises a plain RuntimeError
 OUT_OF_MEMORY = re.compile(r"can't allocate memory|out of memory|bad_alloc|MemoryError|Cannot allocate memory", re.I)
+NO_TEMPORARY = "No usable temporary directory"  # tempfile's words for a disk that is full
 LONGEST = 300  # characters of a foreign message
 
 
@@ -23,9 +24,9 @@ def machine_error(error: BaseException | None) -> CreditscopeError | None:
     while error is not None:
         if isinstance(error, NoRoom | OutOfResources):
             return error
-        if isinstance(error, OSError) and error.errno in DISK:
+        if isinstance(error, OSError) and (error.errno in DISK or NO_TEMPORARY in str(error)):
             return NoRoom(
-                f"Reading or writing failed{_place(error)}: {error.strerror}.\n"
+                f"Reading or writing failed{_place(error)}: {error.strerror or error}.\n"
                 "Nothing was left half-written. Make room, then run the same command again."
             )
         if _ran_out(error):
@@ -64,3 +65,14 @@ def memory() -> int:
         text = group.read_text(encoding="ascii").strip()
         limits += [int(text)] if text.isdigit() else []
     return min(limits)
+
+
+def alive(process: int) -> bool:
+    """Whether a process of that number runs on this machine."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True

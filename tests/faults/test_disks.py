@@ -46,7 +46,7 @@ def test_a_disk_that_fills_up_stops_the_study_and_loses_nothing(tmp_path):
     study.write_text(text)
     done = partly_done(study, store)
     answer = run_on_a_small_disk(study, store.folder)
-    assert answer.returncode == 2, answer.stderr
+    assert answer.returncode == 74, answer.stderr
     assert "cannot be written: File too large" in answer.stderr
     assert "Traceback" not in answer.stderr
     assert {path.parent.name for path in store.folder.glob("*/record.json")} == done
@@ -58,7 +58,7 @@ def test_a_disk_that_fills_up_stops_the_study_and_loses_nothing(tmp_path):
 def test_with_room_again_the_same_command_ends_the_study(tmp_path):
     study, store = write_study(tmp_path, epochs=1), Store(tmp_path / "store")
     study.write_text(study.read_text().replace('"network.d" = 16', '"network.d" = 64'))
-    assert run_on_a_small_disk(study, store.folder).returncode == 2
+    assert run_on_a_small_disk(study, store.folder).returncode == 74
     assert finished("study", "run", study, "--store", store.folder).returncode == 0
     assert len(list(store.folder.glob("*/record.json"))) == 12
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 from tests.study.made import TWELVE, PretendEngine, failing, record
 
-from creditscope.errors import BadFile
+from creditscope.errors import NoRoom
 from creditscope.study.declaration import Study
 from creditscope.study.display.board import Board, LiveBoard
 from creditscope.study.driver import StudyOptions, run_study
 from creditscope.study.engines.job import Job, RunError, RunResult
+from creditscope.study.execution import closing
 from creditscope.study.plan import plan
 from creditscope.study.status import study_status
 from creditscope.study.store import RunState, Store
@@ -122,14 +123,26 @@ def test_a_run_that_others_finished_meanwhile_is_not_done_again(store, reports):
 
 def test_a_full_disk_stops_the_study_and_blames_no_run(store, reports):
     done = list(RUNS)[:2]
-    error = RunError("BadFile: KEY.snapshot cannot be written: No space left on device", "", fatal=True)
+    error = RunError("BadFile: KEY.snapshot cannot be written: No space left on device", "", lacking="disk")
     engine = PretendEngine(lambda job: audited(job) if job.key in done else RunResult(error=error))
-    with pytest.raises(BadFile, match="The study stops: BadFile: KEY.snapshot cannot be written: No space left"):
+    with pytest.raises(NoRoom, match="The study stops: BadFile: KEY.snapshot cannot be written: No space left"):
         drive(store, engine)
     assert engine.stopped
     counts = study_status(RUNS, store).counts
     assert (counts[RunState.DONE], counts[RunState.FAILED], counts[RunState.RUNNING]) == (2, 0, 0)
     assert not list(store.folder.glob("*.lock"))
+
+
+def test_a_run_out_of_memory_is_no_failure_and_the_same_command_tries_it_again(store, reports):
+    hungry = next(iter(RUNS))
+    error = RunError("The machine ran out of memory.", "", lacking="memory")
+    summary = drive(store, PretendEngine(lambda job: RunResult(error=error) if job.key == hungry else audited(job)))
+    assert (summary.starved, summary.failed, len(summary.done)) == ([hungry], [], len(RUNS) - 1)
+    assert not list(store.folder.glob("*.failed.json"))
+    text = closing(summary, RUNS, store)
+    assert "0 failed, 1 out of memory." in text
+    assert "resume with the same command" in text
+    assert drive(store, PretendEngine(audited)).done == [hungry]
 
 
 def test_an_interrupt_leaves_no_lock_and_keeps_every_finished_run(store, reports):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ from creditscope.study.declaration import Study
 from creditscope.study.display.board import Board
 from creditscope.study.driver import StudyOptions, run_study
 from creditscope.study.engines.local import LocalEngine
-from creditscope.study.engines.ray import Mailbox, NoCluster, RayEngine
+from creditscope.study.engines.ray import FOLDER, ClusterLost, Mailbox, NoCluster, RayEngine, sweep
 from creditscope.study.plan import plan
 from creditscope.study.selection import only
 from creditscope.study.store import Store
@@ -58,6 +59,16 @@ def test_the_mailbox_hands_over_what_is_new_once_and_keeps_the_latest_snapshot()
     assert mailbox.latest("a") == b"new"
     mailbox.forget("a")
     assert mailbox.latest("a") is None
+
+
+def test_folders_of_killed_tasks_are_removed_and_those_of_running_ones_stay(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    dead.wait()
+    names = [f"{FOLDER}{dead.pid}-a", f"{FOLDER}{os.getpid()}-b", f"{FOLDER}x-c", "other"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
 
 
 @pytest.fixture
@@ -129,6 +140,23 @@ def test_a_run_whose_node_goes_continues_from_the_snapshot_that_the_driver_has(t
     assert sorted(summary.done) == sorted(study)
     assert all(len(store.record(key).history) == 120 for key in study)
     assert min(min(epochs) for epochs in after.values() if epochs) > 1  # neither began anew
+
+
+@on_ray
+def test_a_mailbox_that_is_killed_comes_back_or_ends_the_study_with_a_clear_error(tmp_path, cluster, monkeypatch):
+    import ray
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    study = only(runs(epochs=40), {"method": ["dfa"], "seed": ["1"], "control": ["none"]})
+    with RayEngine(cluster.address) as engine:
+        ray.kill(engine._mailbox, no_restart=False)
+        summary = run_study(study, Store(tmp_path / "a"), engine, Board(io.StringIO()), StudyOptions())
+        assert summary.done == list(study)
+        ray.kill(engine._mailbox)
+        with pytest.raises(ClusterLost, match="stopped answering"):
+            run_study(study, Store(tmp_path / "b"), engine, Board(io.StringIO()), StudyOptions())
+    assert not list((tmp_path / "b").glob("*.failed.json"))
+    assert not list(tmp_path.glob(f"{FOLDER}*"))
 
 
 @on_ray

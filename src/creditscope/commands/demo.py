@@ -29,6 +29,7 @@ def demo(
     data_dir: Folder = None,
 ) -> int:
     """Train BP, DFA, FA and penalised DFA with their frozen controls, audit them, and show what the audit finds."""
+    from creditscope.machine import out_of_memory
     from creditscope.records.labels import counted
     from creditscope.study.display.demonstration import demonstration, demonstration_page
     from creditscope.study.driver import StudyOptions
@@ -45,6 +46,8 @@ def demo(
         failure = store.failure(summary.failed[0])
         say(f"{runs[summary.failed[0]].title} failed:\n{failure.traceback if failure else ''}")
         return SOME_FAILED
+    if summary.starved:
+        raise out_of_memory(f"{runs[summary.starved[0]].title} did not end")
     say("\n" + demonstration_page(runs, store, width()))
     dfa = next(key for key, spec in runs.items() if spec.method == "dfa" and not spec.penalty)
     say(f"\nThe whole audit of DFA: creditscope audit {out / dfa}")

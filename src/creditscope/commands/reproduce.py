@@ -165,9 +165,9 @@ def _run(name: str, archive: RunArchive, workers: int | None, data_dir: Path | N
     if complete(runs, store):
         return True
     summary = execute(runs, store, LocalEngine(workers), StudyOptions(retry, data_folder=data_dir))
-    if summary.failed:
+    if summary.failed or summary.starved:
         say(closing(summary, runs, store))
-    return not summary.failed
+    return not summary.failed and not summary.starved
 
 
 def _write(name: str, archive: RunArchive, out: Path, records: Path, html: Path | None) -> bool:

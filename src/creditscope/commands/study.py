@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from creditscope.commands import Plugins, command, group, say, width
-from creditscope.errors import InvalidInput, UnknownName
+from creditscope.errors import NO_RESOURCES, InvalidInput, UnknownName
 from creditscope.protocols import DEFAULT
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def run(
 ) -> int:
     """Run or resume a study; finished runs are never run again.
 
-    Ctrl-C stops it within seconds and keeps finished runs. Exit code 0 if every run is done, 1 if some failed.
+    Ctrl-C stops it within seconds and keeps finished runs. Exit code 0 if every run is done, 1 if some failed, 74 on a
+    full disk, 75 if a run was out of memory: with room again, the same command resumes.
     """
     from creditscope.study.store import open_store
 
@@ -105,6 +106,8 @@ def run(
     options = StudyOptions(retry_failed, audit_again, device, data_dir, snapshot_every)
     summary = execute(runs, store, _engine(workers, ray, cpus, gpus), options)
     say(closing(summary, runs, store))
+    if summary.starved:
+        return NO_RESOURCES
     if summary.failed:
         return SOME_FAILED
     size = f" --budget {budget}" if budget else ""

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import platformdirs
 
 from creditscope.errors import BadFile, DataUnavailable
+from creditscope.machine import machine_error
 
 FOLDER_VARIABLE = "CREDITSCOPE_DATA"
 OFFLINE_VARIABLE = "CREDITSCOPE_OFFLINE"
@@ -106,6 +107,9 @@ def download(url: str, target: Path, expected: Checksum, *, timeout: float = 10.
             if actual != expected:
                 raise Unreachable(f"the download has {actual}, not {expected}")
     except (OSError, http.client.HTTPException) as reason:
+        lacking = machine_error(reason)
+        if lacking is not None:  # another source would not find more room
+            raise lacking from reason
         raise Unreachable(str(reason) or type(reason).__name__) from reason
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from creditscope.errors import BadFile
+from creditscope.errors import NoRoom
 from creditscope.records.run import RunRecord
 from creditscope.study.display.board import Board
 from creditscope.study.engines.engine import Engine, EpochDone, RunEnded
@@ -50,11 +50,12 @@ class StudyOptions:
 
 @dataclass(slots=True)
 class Summary:
-    """Keys by what became of the runs: executed now, done before or by another process, failed."""
+    """Keys by what became of the runs: executed now, done before or by another process, failed, out of memory."""
 
     done: list[str] = field(default_factory=list)
     reused: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    starved: list[str] = field(default_factory=list)
 
 
 def run_study(runs: Plan, store: Store, engine: Engine, board: Board, options: StudyOptions) -> Summary:
@@ -144,15 +145,18 @@ class _Drive:
     def _end(self, event: RunEnded) -> None:
         """Keep the result or the failure, then release the lock."""
         key, result = event.key, event.result
-        if result.error is not None and result.error.fatal:
-            raise BadFile(
+        if result.error is not None and result.error.lacking == "disk":
+            raise NoRoom(
                 f"The study stops: {result.error.message}\n"
                 "Every other run would fail in the same way. Finished runs are kept. "
                 "Make room, then run the same command again."
             )
         if result.record:
             self._keep(key, result)
-        if result.error is not None:
+        if result.error is not None and result.error.lacking == "memory":
+            self.summary.starved.append(key)  # no failure of the run: the same command tries it again
+            self.board.failed(key, result.error.message)
+        elif result.error is not None:
             self._fail(key, result.error)
         self.held.pop(key).release()
 

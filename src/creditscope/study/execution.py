@@ -44,13 +44,16 @@ def closing(summary: Summary, runs: Plan, store: Store) -> str:
     """How many runs were executed; for failures their labels, where to see the reason, and how to try again."""
     lines = [
         f"{counted(len(runs), 'run')}: {len(summary.done)} executed, {len(summary.reused)} done before, "
-        f"{len(summary.failed)} failed."
+        f"{len(summary.failed)} failed{f', {len(summary.starved)} out of memory' if summary.starved else ''}."
     ]
     names = run_labels(runs)
     lines += [f"  failed  {key}  {names[key]}" for key in summary.failed]
+    lines += [f"  out of memory  {key}  {names[key]}" for key in summary.starved]
     if summary.failed:
         lines.append(f"To see why: creditscope study show {summary.failed[0]} --store {store.folder}")
         lines.append("To run them again, add --retry-failed.")
+    if summary.starved:
+        lines.append("Runs that were out of memory resume with the same command; fewer --workers leave more to each.")
     return "\n".join(lines)
 
 

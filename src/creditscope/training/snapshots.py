@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from creditscope.errors import BadFile
@@ -72,7 +72,7 @@ def write_snapshot(path: Path, snapshot: Snapshot) -> None:
     rows = json.dumps([row.model_dump_json() for row in snapshot.history])
     contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in snapshot.tensors.items()}
     with atomic_write(path) as part:
-        save_file(contiguous, part, {"history": rows, "run": snapshot.run})
+        part.write_bytes(save(contiguous, {"history": rows, "run": snapshot.run}))  # a full disk is an OSError here
 
 
 def read_snapshot(path: Path) -> Snapshot:

@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from creditscope.errors import BadFile, InvalidInput
+from creditscope.errors import BadFile, InvalidInput, NoRoom
+from creditscope.machine import machine_error
 from creditscope.runs.spec import RunSpec
 
 if TYPE_CHECKING:
     from creditscope.records.run import HistoryRow
     from creditscope.training.checkpoint import Checkpoint
 
-# The disk is at fault, not the run: every other run would fail in the same way.
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO}
+# The store is at fault, not the run: every other run would fail in the same way.
+LOCKED = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,15 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class RunError:
-    """What went wrong in a run; `fatal` if the disk is at fault and every other run would fail too."""
+    """What went wrong in a run.
+
+    lacking   what the machine lacked, if the run is not to blame: with "disk" every other run would fail too
+    """
 
     message: str
     traceback: str
     stage: Literal["train", "audit"] = "train"
-    fatal: bool = False
+    lacking: Literal["", "disk", "memory"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,5 +126,8 @@ def _audited(checkpoint: Checkpoint, job: Job) -> Checkpoint:
 
 def _run_error(error: Exception, stage: Literal["train", "audit"]) -> RunError:
     origin = error.__cause__ if isinstance(error.__cause__, OSError) else error
-    fatal = isinstance(origin, OSError) and origin.errno in NO_ROOM
-    return RunError(f"{type(error).__name__}: {error}", traceback.format_exc(), stage, fatal)
+    machine = machine_error(error)
+    disk = isinstance(machine, NoRoom) or (isinstance(origin, OSError) and origin.errno in LOCKED)
+    lacking: Literal["", "disk", "memory"] = "disk" if disk else "memory" if machine is not None else ""
+    message = str(machine).partition("\n")[0] if lacking == "memory" else f"{type(error).__name__}: {error}"
+    return RunError(message, traceback.format_exc(), stage, lacking)

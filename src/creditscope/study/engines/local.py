@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import IO
 
+from creditscope.machine import OUT_OF_MEMORY
 from creditscope.study.engines.engine import Engine, EpochDone, Event, RunEnded, cores
 from creditscope.study.engines.job import Job, RunError, RunResult
 
@@ -100,5 +102,10 @@ class _Worker:
         self.connection.close()
         self.errors.close()
         cause = f"signal {-code}" if code < 0 else f"exit code {code}"
-        hint = " Signal 9 often means that the machine ran out of memory." if code == -9 else ""
-        return RunError(f"The worker process ended with {cause}.{hint}", text or "It wrote nothing to standard error.")
+        starved = code == -signal.SIGKILL or OUT_OF_MEMORY.search(text) is not None
+        hint = " The machine ran out of memory, or somebody ended the process." if starved else ""
+        return RunError(
+            f"The worker process ended with {cause}.{hint}",
+            text or "It wrote nothing to standard error.",
+            lacking="memory" if starved else "",
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -11,18 +12,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from creditscope.errors import CreditscopeError, InvalidInput
+from creditscope.errors import CreditscopeError, InvalidInput, OutOfResources
 from creditscope.files import atomic_write
+from creditscope.machine import alive
 from creditscope.records.folder import RECORD, WEIGHTS
 from creditscope.study.engines.engine import Engine, EpochDone, Event, RunEnded
 from creditscope.study.engines.job import Job, RunError, RunResult, attempt
+from creditscope.terminal import one_line
 
 RETRIES = 3  # how often Ray restarts a run whose node was lost
 POST = 1.0  # seconds between two checks for a new snapshot to send
+PATIENCE = 5.0  # seconds that a cancelled task has to remove its folder
+FOLDER = "creditscope-run-"  # temporary folders of tasks, followed by the number of their process
 
 
 class NoCluster(CreditscopeError):
     """Ray is not installed, or no cluster answers at the address."""
+
+
+class ClusterLost(OutOfResources):
+    """The cluster ended, or it ended the actor that carries epochs and snapshots."""
 
 
 class RayEngine(Engine):
@@ -53,8 +62,21 @@ class RayEngine(Engine):
 
         here = self._ray.get_runtime_context().get_node_id()
         return self._ray.remote(kind).options(
-            num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False)
+            num_cpus=0,
+            max_restarts=-1,  # a restarted one has lost its snapshots: a run whose node goes then starts again
+            max_task_retries=-1,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
         )
+
+    @contextmanager
+    def _on_the_cluster(self) -> Iterator[None]:
+        try:
+            yield
+        except self._ray.exceptions.RayError as error:
+            raise ClusterLost(
+                f"The Ray cluster stopped answering: {one_line(str(error), 200)}\n"
+                "Finished runs and snapshots are kept. Run the same command again once the cluster is up."
+            ) from error
 
     def _resource(self, resource: str) -> float:
         return float(self._ray.cluster_resources().get(resource, 0.0))
@@ -77,7 +99,8 @@ class RayEngine(Engine):
     def start(self, job: Job) -> None:
         """Send the job with its snapshot or its checkpoint, if there is one."""
         if job.snapshot is not None and job.snapshot.exists():
-            self._ray.get(self._mailbox.keep.remote(job.key, job.snapshot.read_bytes()))
+            with self._on_the_cluster():
+                self._ray.get(self._mailbox.keep.remote(job.key, job.snapshot.read_bytes()))
         trained = None
         if job.trained is not None:
             trained = {name: (job.trained / name).read_bytes() for name in (WEIGHTS, RECORD)}
@@ -88,9 +111,10 @@ class RayEngine(Engine):
         """Epochs and snapshots from the mailbox, and the tasks that have ended."""
         if not self._under_way:
             return []
-        ended, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=seconds)
         jobs = {job.key: job for job in self._under_way.values()}
-        epochs, snapshots = self._ray.get(self._mailbox.collect.remote())
+        with self._on_the_cluster():
+            ended, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=seconds)
+            epochs, snapshots = self._ray.get(self._mailbox.collect.remote())
         for key, content in snapshots.items():
             path = jobs[key].snapshot if key in jobs else None
             if path is not None:
@@ -113,9 +137,14 @@ class RayEngine(Engine):
         """Cancel all tasks and disconnect."""
         if not self._ray.is_initialized():
             return
+        under_way = list(self._under_way)
         with suppress(self._ray.exceptions.RayError):
-            for reference in self._under_way:
-                self._ray.cancel(reference, force=True)
+            for reference in under_way:
+                self._ray.cancel(reference)
+            if under_way:  # an interrupted task removes its folder, a killed one cannot
+                _, late = self._ray.wait(under_way, num_returns=len(under_way), timeout=PATIENCE)
+                for reference in late:
+                    self._ray.cancel(reference, force=True)
             self._ray.kill(self._mailbox)
         self._under_way = {}
         self._ray.shutdown()
@@ -158,7 +187,8 @@ def _run(job: Job, trained: dict[str, bytes] | None, mailbox: Any) -> RunResult:
     """Execute a job on a node, in a temporary folder, from the latest snapshot of the driver."""
     import ray
 
-    with tempfile.TemporaryDirectory() as name:
+    sweep(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as name:
         folder = Path(name)
         snapshot = folder / "snapshot"
         latest = ray.get(mailbox.latest.remote(job.key))
@@ -171,6 +201,14 @@ def _run(job: Job, trained: dict[str, bytes] | None, mailbox: Any) -> RunResult:
             return attempt(job, lambda row: mailbox.report.remote(job.key, row.epoch + 1))
 
 
+def sweep(folder: Path) -> None:
+    """Remove the folders of tasks on this node whose process was killed."""
+    for left in folder.glob(f"{FOLDER}*"):
+        process = left.name.removeprefix(FOLDER).partition("-")[0]
+        if process.isdigit() and not alive(int(process)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
 @contextmanager
 def _posting(snapshot: Path, send: Callable[[bytes], object]) -> Iterator[None]:
     """Send every new version of a file while the block runs."""
@@ -181,7 +219,8 @@ def _posting(snapshot: Path, send: Callable[[bytes], object]) -> Iterator[None]:
         while not over.wait(POST):
             if snapshot.exists() and snapshot.stat().st_mtime_ns != sent:
                 sent = snapshot.stat().st_mtime_ns
-                send(snapshot.read_bytes())
+                with suppress(Exception):  # a lost mailbox: the run goes on, and its end is told by its task
+                    send(snapshot.read_bytes())
 
     thread = threading.Thread(target=post, daemon=True)
     thread.start()
