@@ -178,3 +178,42 @@ def test_very_many_epochs_are_thinned_and_the_last_one_stays():
 def test_a_measure_that_was_never_taken_gives_no_rows():
     assert layered([from_report(report())], "rho") == []
     assert set(CREDIT) - set(report().measures)
+
+
+def learning(epochs: int = 4, method: str = "kolen_pollack", shift: float = 0.0) -> RunRecord:
+    """A run whose feedback nears two weights, one of them faster."""
+    made = run(method, epochs=epochs, healthy=True)
+    rows = [
+        row.model_copy(
+            update={"angles": {"blocks.0.w.weight": 80.0 - row.epoch + shift, "head.weight": 70 - 2.0 * row.epoch}}
+        )
+        for row in made.history
+    ]
+    return made.model_copy(update={"history": tuple(rows)})
+
+
+def test_the_angles_of_one_run_are_drawn_weight_by_weight_from_its_history():
+    found = drawn(learning())["angle_curve"]
+    assert found.headings == ("epoch", "weight", "angle, degrees")
+    assert found.table[:2] == (("1", "blocks.0.w", "80.0"), ("1", "head", "70.0"))
+    by_weight = [p["value"] for p in points(found) if p["series"] == "head"]
+    assert by_weight == [70.0, 68.0, 66.0, 64.0]
+    alt.TopLevelLayerSpec.validate(found.spec)
+    domains = [layer["encoding"]["color"]["scale"]["domain"] for layer in found.spec["layer"]]
+    assert domains == [["blocks.0.w", "head"]] * 2
+    assert "angle_curve" in drawn(learning().model_copy(update={"report": None}))  # trained, not audited
+
+
+def test_the_angles_of_several_runs_are_their_means_and_fixed_feedback_has_none():
+    found = drawn(learning(), learning(method="weight_mirror", shift=2.0), run("dfa"))["angle_curve"]
+    ends = {p["series"]: p["value"] for p in points(found) if p["epoch"] == 4}
+    assert list(ends.values()) == [(77 + 64) / 2, (79 + 64) / 2]
+    assert found.headings == ("method", "epoch", "angle, degrees", "run")
+    alt.TopLevelLayerSpec.validate(found.spec)
+    assert "angle_curve" not in drawn(run("dfa"))
+
+
+def test_long_histories_of_angles_are_thinned_and_keep_their_ends():
+    found = points(drawn(learning(epochs=3000))["angle_curve"])
+    assert len(found) <= MOST_POINTS + 2
+    assert {found[0]["epoch"], found[-1]["epoch"]} == {1, 3000}

@@ -1,10 +1,12 @@
-"""Plans of the charts about credit: Γ with its null, ρ and nudging, layer by layer."""
+"""Plans of the charts about credit: Γ with its null, ρ and nudging, layer by layer; angles of learnt feedback."""
 
 from __future__ import annotations
 
 from creditscope.report.charts import definitions
-from creditscope.report.charts.inputs import LAYER, ChartInputs, ChartPlan
-from creditscope.report.charts.rows import Row, layered, measurement
+from creditscope.report.charts.inputs import EPOCH, LAYER, ChartInputs, ChartPlan, Table
+from creditscope.report.charts.rows import Row, angles, layered, measurement
+from creditscope.report.charts.series import COLOURS, Look, Series
+from creditscope.report.charts.theme import SHAPES
 from creditscope.report.layers import collapsed
 from creditscope.report.numbers import number
 
@@ -75,3 +77,26 @@ def nudge_plan(inputs: ChartInputs) -> ChartPlan | None:
         caption += " Open squares: a step of fixed size, whatever the scale of the state."
     rows = {"points": points, "others": others, "zero": [{"value": 0}]}
     return ChartPlan("nudge", "Nudging", caption, definitions.nudge, rows, (*LAYER, ("change of the loss", "text")))
+
+
+def angle_plan(inputs: ChartInputs) -> ChartPlan | None:
+    """The angle of learnt feedback over the epochs: of every weight for one run, their mean for several."""
+    alone = inputs.alone is not None
+    points = angles(inputs.views, by_weight=alone)
+    if not points:
+        return None
+    caption = "Angle between learnt feedback B and the weight W that it stands for, after every epoch: 0° is backprop."
+    if not alone:
+        caption += " Mean over the weights."
+    caption += (
+        " A falling angle alone does not show that B learns W: it also falls when W grows past a difference B - W that "
+        "never shrinks."
+    )
+    rows, title, angle = {"points": points}, "Angle of learnt feedback", ("angle, degrees", "text")
+    if not alone:
+        return ChartPlan("angle_curve", title, caption, definitions.angle_curve, rows, (*EPOCH, angle))
+    columns: Table = (*EPOCH, ("weight", "series"), angle)
+    names = dict.fromkeys(row["series"] for row in points)
+    looks = (Look(place % COLOURS, place % len(SHAPES)) for place in range(len(names)))
+    series = tuple(Series(name, look) for name, look in zip(names, looks, strict=True))
+    return ChartPlan("angle_curve", title, caption, definitions.angles_by_weight, rows, columns, series=series)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import altair as alt
 
 from creditscope.report.charts.marks import (
@@ -23,6 +25,8 @@ from creditscope.report.charts.marks import (
 )
 from creditscope.report.charts.series import Group
 from creditscope.report.charts.theme import Style
+
+MOST_NAMES = 21  # weights that a legend in a chart still has room for
 
 
 def stream(style: Style, group: Group) -> alt.LayerChart:
@@ -107,6 +111,25 @@ def reference_curve(style: Style, group: Group) -> alt.LayerChart:
 def _curve(style: Style, group: Group, y: alt.Y, value: str) -> alt.LayerChart:
     lines = threads(style, group, y, value, field="epoch", title="epoch")
     return stacked(style.height, *fired(style, group), *level(style), *lines)
+
+
+def angle_curve(style: Style, group: Group) -> alt.LayerChart:
+    """The mean angle of learnt feedback to its weights per epoch."""
+    return _curve(style, group, plain_axis("mean angle of B to W, degrees"), "angle")
+
+
+def angles_by_weight(style: Style, group: Group) -> alt.LayerChart:
+    """The angle of learnt feedback to every weight per epoch; the series are the weights of one run."""
+    named = replace(style, legend=len(group) <= MOST_NAMES)
+    x, y = steps("epoch", "epoch"), plain_axis("angle of B to W, degrees")
+    tooltips = [
+        alt.Tooltip("series:N", title="weight"),
+        alt.Tooltip("epoch:Q", title="epoch"),
+        alt.Tooltip("text:N", title="angle, degrees"),
+    ]
+    lines = visible("points").mark_line(strokeWidth=1.8).encode(x, y, colour(named, group))
+    points = visible("points").mark_point(strokeWidth=1.4, size=18)
+    return stacked(style.height, lines, points.encode(x, y, *looks(named, group), tooltip=tooltips))
 
 
 def margin(style: Style, group: Group) -> alt.LayerChart:

@@ -39,7 +39,7 @@ def figures(inputs: ChartInputs, style: Style) -> list[ChartFigure]:
 
 def _figure(plan: ChartPlan, inputs: ChartInputs, style: Style) -> ChartFigure:
     kept = {name: rows for name, rows in plan.rows.items() if rows}
-    spec = _filled(specification_of(plan.definition, style, inputs.series), kept)
+    spec = _filled(specification_of(plan.definition, style, plan.series or inputs.series), kept)
     if plan.height is not None:
         spec["height"] = plan.height
     columns = plan.columns if inputs.alone is not None else (("method", "series"), *plan.columns, ("run", "run"))

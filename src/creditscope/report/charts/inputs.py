@@ -61,7 +61,10 @@ class ChartInputs:
 
 @dataclass(frozen=True, slots=True)
 class ChartPlan:
-    """A chart before it is drawn: its title and caption, its definition and its rows by name."""
+    """A chart before it is drawn: its title and caption, its definition and its rows by name.
+
+    series  where they are not the methods of the page
+    """
 
     name: str
     title: str
@@ -70,6 +73,7 @@ class ChartPlan:
     rows: Mapping[str, list[Row]]
     columns: Table
     height: int | None = None  # where it follows from the number of rows
+    series: Group | None = None
 
 
 def limit_row(finding: Finding) -> Row:

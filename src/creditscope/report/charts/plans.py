@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from creditscope.registry import natural_key
 from creditscope.report.charts import definitions
-from creditscope.report.charts.credit import gamma_plan, nudge_plan, rho_plan
+from creditscope.report.charts.credit import angle_plan, gamma_plan, nudge_plan, rho_plan
 from creditscope.report.charts.inputs import EPOCH, LAYER, ChartInputs, ChartPlan, Table, limit_row
 from creditscope.report.charts.margins import decision_rows, margin_rows
 from creditscope.report.charts.marks import HISTORY_CODES, Definition
@@ -29,6 +29,7 @@ def plans(inputs: ChartInputs) -> Iterator[ChartPlan]:
         yield from _if_any(plan(inputs))
     for curve in CURVES:
         yield from _if_any(_curve(inputs, curve))
+    yield from _if_any(angle_plan(inputs))
     yield from _if_any(_decisions(inputs))
 
 

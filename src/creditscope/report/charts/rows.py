@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 from typing import Any
 
 from creditscope.report.layers import gated
@@ -70,6 +71,22 @@ def _curve(view: AuditView, field: str, stride: int, log: bool) -> Iterator[Row]
     for index, epoch in enumerate(history):
         if index % stride == 0 or index == len(history) - 1:
             yield row(view, getattr(epoch, field), log=log) | {"epoch": epoch.epoch + 1}
+
+
+def angles(views: Sequence[AuditView], *, by_weight: bool) -> list[Row]:
+    """Angles of learnt feedback per run and epoch: a series for each weight, or their mean; thinned likewise."""
+    kept = [(view, epoch) for view in views if view.run is not None for epoch in view.run.history if epoch.angles]
+    lines = sum(len(epoch.angles) if by_weight else 1 for _, epoch in kept)
+    stride = max(1, math.ceil(lines / MOST_POINTS))
+    rows = []
+    for index, (view, epoch) in enumerate(kept):
+        last = index == len(kept) - 1 or kept[index + 1][0] is not view
+        if index % stride == 0 or last:
+            found = {name.removesuffix(".weight"): angle for name, angle in epoch.angles.items()}
+            if not by_weight:
+                found = {view.label: fmean(epoch.angles.values())}
+            rows += [row(view, angle) | {"epoch": epoch.epoch + 1, "series": name} for name, angle in found.items()]
+    return rows
 
 
 def first_fired(views: Sequence[AuditView], code: str, field: str) -> list[Row]:
