@@ -55,8 +55,9 @@ DO_WHEN_SKIPPED = {
     question="do the trained blocks do more than frozen random ones?",
     formula="The accuracy gained by training the blocks, in percentage points.\n\n"
     "mean accuracy - mean accuracy with frozen blocks, with a 95 % two-sided interval over seeds and test images:\n"
-    "variance = seeds' (Welch; paired where named seeds correlate) + images'; a lone number is given the other side's\n"
-    "spread, a single seed on both sides 3 points",
+    "half-width² = z² V + (t_ν² - z²) S²/V, at least t_ν² S; V = S + I, S the seeds' variance (Welch; paired where\n"
+    "named seeds correlate), I the images'; a lone number is given the other side's spread, a single seed on both\n"
+    "sides 3 points",
     limit=LIMIT,
     means=MEANS,
     does_not_mean=DOES_NOT_MEAN,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from creditscope.errors import InvalidInput
 from creditscope.statistics.intervals import LEVEL, t_quantile
 from creditscope.statistics.layers import spread
-from creditscope.statistics.margin import MANY, binomial_variance
+from creditscope.statistics.margin import MANY, binomial_variance, squared_half_width
 
 if TYPE_CHECKING:
     import numpy
@@ -125,19 +125,18 @@ def seeds_to_settle(
 
 
 def _half_widths(question: Question, seeds: int) -> NDArray[numpy.float64]:
-    """The half-widths over a grid of quantiles of the two spreads: Welch and Satterthwaite, images included."""
+    """The half-widths over a grid of quantiles of the two spreads, images included."""
     import numpy
-    from scipy.special import gammaincinv, stdtrit
+    from scipy.special import gammaincinv
 
     freedom = seeds - 1
     middles = (numpy.arange(QUANTILES) + 0.5) / QUANTILES
     variances = question.sd**2 * 2 * gammaincinv(freedom / 2, middles) / freedom / seeds
     one, other = variances[:, None], variances[None, :]
-    total = one + other + question.image_variance
-    scatter = (one**2 + other**2) / freedom + question.image_variance**2 / MANY
+    total, scatter = one + other, (one**2 + other**2) / freedom
     degrees = numpy.divide(total**2, scatter, out=numpy.full_like(scatter, MANY), where=scatter > 0)
-    half = stdtrit(numpy.minimum(degrees, MANY), (1 + LEVEL) / 2) * numpy.sqrt(total)
-    widths: NDArray[numpy.float64] = numpy.maximum(half, question.narrowest)
+    squared = squared_half_width(total, degrees, question.image_variance, (1 + LEVEL) / 2)
+    widths: NDArray[numpy.float64] = numpy.maximum(numpy.sqrt(squared), question.narrowest)
     return widths
 
 
