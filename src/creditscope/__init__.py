@@ -9,6 +9,7 @@ __version__ = "0.2.0"
 
 _PUBLIC = {
     "audit": "auditing.audit",
+    "audit_arrays": "auditing.arrays",
     "experiment": "experiments.experiment",
     "depth_utility": "experiments.depth_utility",
     "compare": "study.comparison",
@@ -44,6 +45,7 @@ _WHERE = _PUBLIC | _PUBLISHED
 __all__ = ["__version__", *_WHERE]
 
 if TYPE_CHECKING:
+    from creditscope.auditing.arrays import audit_arrays as audit_arrays
     from creditscope.auditing.audit import audit as audit
     from creditscope.batch import Batch as Batch
     from creditscope.compat import DiagnosticReport as DiagnosticReport

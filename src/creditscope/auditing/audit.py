@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from creditscope import __version__
-from creditscope.auditing.accuracies import Arm, RecordedAccuracies, arms, paired
+from creditscope.auditing.accuracies import RecordedAccuracies, arms
 from creditscope.auditing.fingerprints import Fingerprints
 from creditscope.auditing.frozen_controls import FrozenControls
 from creditscope.auditing.input_checks import (
@@ -21,29 +18,24 @@ from creditscope.auditing.input_checks import (
     checked_images,
     checked_limits,
 )
-from creditscope.auditing.measures import bad_weights, credit_measures, norm_measures
+from creditscope.auditing.judging import compared, judged_report, provenance
+from creditscope.auditing.measures import bad_weights
 from creditscope.auditing.traces import traces
-from creditscope.auditing.updates import update_measures, update_table
 from creditscope.batch import Batch
 from creditscope.credit import CreditSource, Local
-from creditscope.diagnostics import examine_all
-from creditscope.evidence.credit import CreditEvidence, HiddenBackprop
 from creditscope.evidence.ledger import Ledger
-from creditscope.evidence.records import Evidence
 from creditscope.probes.label_leak import Answers
 from creditscope.probes.linear_readout import training_images
 from creditscope.probes.probing import Probing
 from creditscope.probes.source import CreditFunction, Redraw
 from creditscope.probes.updates import GivenUpdates, UpdateFunction
-from creditscope.protocols import DEFAULT, AuditProtocol, judge, protocol_named
-from creditscope.provenance import Guard, source_commit
-from creditscope.records.report import Provenance, Report, Subject
+from creditscope.protocols import DEFAULT, protocol_named
+from creditscope.provenance import Guard
+from creditscope.records.report import Report, Subject
 from creditscope.stream.isolation import undisturbed
 from creditscope.stream.reading import Read
 from creditscope.stream.reference_model import own_credit, referenced
-from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, Trace, cross_entropy
-from creditscope.verdict import Finding, reference_collapsed, untrusted_states
 
 Accuracy = float | Sequence[float]
 
@@ -153,63 +145,17 @@ def audit(
     if controls:
         frozen = frozen.measured(*controls.accuracies())
     evidence = replace(
-        controls.completed(_compared(evidence, trained, frozen)),
+        controls.completed(compared(evidence, trained, frozen)),
         accuracy_images=images,
         non_finite={**(evidence.non_finite or {}), "weights": bad_weights(model)},
     )
-    evidence, findings = _examined(evidence, chosen, limits)
-    provenance = _provenance(model, evidence, stream, guards)
-    return Report(
-        subject=_subject(model, ledger.widths, name, notes),
-        protocol=protocol,
-        accuracy=evidence.accuracy,
-        control_accuracy=evidence.control_accuracy,
-        accuracy_source=evidence.accuracy_source,
-        control_source=evidence.control_source,
-        findings=findings,
-        measures=norm_measures(evidence)
-        | credit_measures(evidence, collapsed=reference_collapsed(findings))
-        | update_measures(evidence.updates),
-        updates=update_table(evidence.updates),
-        exact_layers=_exact_layers(evidence),
-        verdict=judge(chosen, findings),
-        provenance=provenance.model_copy(update={"seeds": trained.seeds, "control_seeds": frozen.seeds}),
-    )
-
-
-def _compared(evidence: Evidence, trained: Arm, frozen: Arm) -> Evidence:
-    """The evidence with both sides of D3; seeds count as paired where both sides name the same ones."""
-    control, same = paired(trained, frozen)
-    return replace(
+    return judged_report(
         evidence,
-        accuracy=trained.values,
-        control_accuracy=control.values,
-        accuracy_source=trained.source,
-        control_source=control.source,
-        matched_seeds=same is not False,
-        named_seeds=same is True,
+        chosen,
+        limits,
+        _subject(model, ledger.widths, name, notes),
+        provenance(evidence, _anchor(model), str(stream.rule), guards, trained, frozen),
     )
-
-
-def _examined(
-    evidence: Evidence, protocol: AuditProtocol, limits: Mapping[str, float]
-) -> tuple[Evidence, dict[str, Finding]]:
-    """The findings; states at which no cosine can be interpreted are noted and left out of D5 and D6."""
-    credit = evidence.credit
-    probe = credit.backprop if isinstance(credit, CreditEvidence) else credit
-    if isinstance(probe, HiddenBackprop) and probe.precision == "single":
-        protocol = replace(protocol, variants={**protocol.variants, "D9": "single"})
-    findings = examine_all(evidence, protocol, limits)
-    untrusted = untrusted_states(findings)
-    if untrusted and isinstance(credit, CreditEvidence):
-        evidence = replace(evidence, untrusted=untrusted)
-        findings = examine_all(evidence, protocol, limits)
-    return evidence, findings
-
-
-def _exact_layers(evidence: Evidence) -> tuple[int, ...]:
-    credit = evidence.credit
-    return tuple(sorted(credit.exact_layers)) if isinstance(credit, CreditEvidence) else ()
 
 
 def _subject(model: nn.Module, widths: tuple[int, ...], name: str, notes: str) -> Subject:
@@ -223,18 +169,6 @@ def _subject(model: nn.Module, widths: tuple[int, ...], name: str, notes: str) -
     )
 
 
-def _provenance(model: nn.Module, evidence: Evidence, stream: Stream, guards: dict[str, Guard]) -> Provenance:
-    anchor = next(model.parameters(), torch.zeros(()))
-    return Provenance(
-        creditscope=__version__,
-        torch=torch.__version__,
-        python=platform.python_version(),
-        commit=source_commit(),
-        device=str(anchor.device),
-        dtype=str(anchor.dtype).removeprefix("torch."),
-        images=evidence.images,
-        batches=evidence.batches,
-        read=str(stream.rule),
-        guards=guards,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+def _anchor(model: nn.Module) -> Tensor:
+    """A tensor on the device and in the precision of the model."""
+    return next(model.parameters(), torch.zeros(()))

@@ -181,8 +181,10 @@ def norm_measures(evidence: Evidence) -> dict[str, Measurement]:
     """Numbers without a limit: the median norms per layer and the gain of the read-out."""
     hidden = evidence.hidden_medians.tolist()
     gradient = evidence.gradient_medians.tolist()
-    return {
+    measures = {
         "hidden_norm": Measurement(hidden[-1], tuple(hidden), note="median ‖h_l‖; value: the deepest"),
         "gradient_norm": Measurement(gradient[-1], tuple(gradient), note="median ‖g_l‖ of each sample's own loss"),
-        "gain": Measurement(reference_gain(evidence), note="median ‖g_L‖/‖e‖"),
     }
+    if not isinstance(evidence.error_norms, Missing):
+        measures["gain"] = Measurement(reference_gain(evidence), note="median ‖g_L‖/‖e‖")
+    return measures

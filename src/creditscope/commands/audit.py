@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from creditscope.commands import Plugins, coloured, command, parsing, say, width
-from creditscope.errors import BadFile, InvalidInput
+from creditscope.errors import InvalidInput
 from creditscope.protocols import DEFAULT
 
 if TYPE_CHECKING:
@@ -27,12 +27,22 @@ def _panel(title: str) -> Callable[..., Any]:
 _network, _images, _claim = _panel("The network"), _panel("The images"), _panel("The claim")
 _judging, _running = _panel("Judging"), _panel("Running and writing")
 Weights = Annotated[
-    Path,
+    list[Path] | None,
     typer.Argument(
         metavar="WEIGHTS|FOLDER",
         help="The folder of a run (`creditscope train`, `study`), a safetensors file, or a torch file of tensors.",
+        show_default=False,
     ),
 ]
+ArrayFiles = Annotated[
+    list[Path] | None,
+    _network(
+        "States and gradients from another library, npz or safetensors, one file per batch; in place of WEIGHTS. "
+        "Further files may follow it: --arrays batch-*.npz.",
+        "FILE",
+    ),
+]
+Reduction = Annotated[str, _network("Of the loss behind the gradients in --arrays.", "sum|mean")]
 Network = Annotated[str | None, _network("One of ours: see `creditscope list networks`.", "NAME")]
 Model = Annotated[str | None, _network("Your own function that returns the network.", "MODULE:FUNCTION")]
 Options = Annotated[list[str] | None, _network("An option of the network, as in d=256. Repeatable.", "NAME=VALUE")]
@@ -75,12 +85,14 @@ Threads = Annotated[int | None, _running("Number of CPU threads.", min=1)]
 
 @command("audit")
 def audit(
-    weights: Weights,
+    weights: Weights = None,
     network: Network = None,
     model: Model = None,
     option: Options = None,
     blocks: Blocks = None,
     read: Read = "auto",
+    arrays: ArrayFiles = None,
+    reduction: Reduction = "sum",
     data: Dataset = None,
     data_dir: Folder = None,
     batches: Batches = None,
@@ -114,6 +126,8 @@ def audit(
     record stays as it is.
 
     Example: `creditscope audit dfa.safetensors --network resmlp --data mnist1d --control frozen.safetensors`
+
+    A network of another library, such as JAX: `creditscope audit --arrays batch-*.npz --control-accuracy 0.31`
     """
     limits, settings = parsing.thresholds(threshold), parsing.pairs(option, "--option", "d=256")
     from creditscope.commands.report import output_formats, printed_format
@@ -123,18 +137,23 @@ def audit(
     printed = formats[printed_format(format, full=full, brief=brief) or "text"]
     import torch
 
+    from creditscope.auditing.arrays import audit_arrays
     from creditscope.auditing.audit import audit as examine
-    from creditscope.commands.material import NetworkForm, check_run_folder, credit_of, data_from, limited_batches
+    from creditscope.commands.material import (
+        NetworkForm,
+        check_arrays,
+        check_run_folder,
+        credit_of,
+        data_from,
+        limited_batches,
+        one_source,
+    )
     from creditscope.report.views import from_report, from_runs
     from creditscope.runs.audit import audit_folder
     from creditscope.study.display.auditing import watching_audit
 
     if threads is not None:
         torch.set_num_threads(threads)
-    if not weights.exists():
-        raise BadFile(
-            f"{weights} cannot be read: there is no such file or folder.\nNothing was measured. Check the path."
-        )
     place = parsing.device(device)
     options: dict[str, Any] = {
         "accuracy": accuracy,
@@ -144,31 +163,29 @@ def audit(
         "name": name,
         "notes": notes,
     }
+    named: dict[str, object] = {
+        "network": network, "model": model, "option": option, "data": data, "batches": batches, "blocks": blocks,
+        "control": control, "initial": initial, "credit": credit,
+    }  # fmt: skip
+    if arrays:
+        check_arrays({**named, "limit": limit, "data-dir": data_dir})
+        options |= {"read": parsing.read(read), "reduction": parsing.choice("reduction", reduction, ["sum", "mean"])}
+        with watching_audit("preparing the audit"):
+            report = audit_arrays([*arrays, *(weights or [])], **{**options, "name": name or arrays[0].stem})
+        return show(from_report(report), files, printed)
+    source = one_source(weights)
     try:
-        if weights.is_dir():
-            check_run_folder(
-                weights,
-                {
-                    "network": network,
-                    "model": model,
-                    "option": option,
-                    "data": data,
-                    "batches": batches,
-                    "blocks": blocks,
-                    "control": control,
-                    "initial": initial,
-                    "credit": credit,
-                },
-            )
+        if source.is_dir():
+            check_run_folder(source, named)
             more = {"check_gradient": gradient_check, "batch_size": batch_size, "read": parsing.read(read)}
-            with watching_audit(f"loading {weights.name}"):
-                done = audit_folder(weights, data_folder=data_dir, device=str(place), limit=limit, **options, **more)
+            with watching_audit(f"loading {source.name}"):
+                done = audit_folder(source, data_folder=data_dir, device=str(place), limit=limit, **options, **more)
             if done.unsaved:
                 typer.echo(f"The report was not saved with the run: {done.unsaved}.", err=True)
             return show(from_runs([done.record])[0], files, printed)
         images = data_from(data, data_dir, batches)
         form = NetworkForm(network, model, settings, images)
-        subject = form.filled(weights).to(place)
+        subject = form.filled(source).to(place)
         with watching_audit("preparing the audit"):
             report = examine(
                 subject,
@@ -179,7 +196,7 @@ def audit(
                 blocks=parsing.blocks(blocks),
                 read=parsing.read(read),
                 check_gradient=gradient_check,
-                **{**options, "name": name or weights.stem},
+                **{**options, "name": name or source.stem},
             )
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise InvalidInput(

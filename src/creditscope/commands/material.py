@@ -45,6 +45,31 @@ def data_from(name: str | None, folder: Path | None, file: Path | None) -> Data:
     return Data(dataset.shape, dataset.classes, dataset.test_batches)
 
 
+def one_source(paths: list[Path] | None) -> Path:
+    """The one file or folder that was named."""
+    if not paths or len(paths) > 1:
+        count = f"{len(paths)} were given" if paths else "none was given"
+        raise InvalidInput(
+            f"An audit needs one weights file or folder, {count}.\n"
+            "Nothing was measured. Name one; several files are batches of arrays only after --arrays."
+        )
+    if not paths[0].exists():
+        raise BadFile(
+            f"{paths[0]} cannot be read: there is no such file or folder.\nNothing was measured. Check the path."
+        )
+    return paths[0]
+
+
+def check_arrays(given: dict[str, object]) -> None:
+    """Refuse options about a network or its images beside --arrays."""
+    clashing = [f"--{name}" for name, value in given.items() if value]
+    if clashing:
+        raise InvalidInput(
+            f"--arrays holds what a network computed, so {' and '.join(clashing)} cannot apply.\n"
+            "The network is not run again. Leave it out, or audit the network itself."
+        )
+
+
 def check_run_folder(folder: Path, given: dict[str, object]) -> None:
     """Refuse a folder without a run, and options that would contradict the record of the run in it."""
     from creditscope.records.folder import RECORD, WEIGHTS

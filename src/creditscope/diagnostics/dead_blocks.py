@@ -38,6 +38,8 @@ def dead_blocks(evidence: Evidence) -> Measurement | Missing:
     influences = evidence.influences
     if not len(influences):
         return Missing(Reason.NOT_APPLICABLE, "the network has no blocks")
+    if isinstance(evidence.error_norms, Missing):
+        return evidence.error_norms
     if not influences.shape[1]:
         return Measurement(float("nan"), note="no image has an error, so influences are 0/0")
     comparable = evidence.same_shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
-from creditscope.verdict import Limit, Measurement
+from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     "block that overwrites the stream are the usual reasons. Report no alignment at that layer.",
     column="sensitivity",
 )
-def dead_states(evidence: Evidence) -> Measurement:
+def dead_states(evidence: Evidence) -> Measurement | Missing:
     """The smallest 10th percentile of the relative sensitivity over the states."""
+    if isinstance(evidence.error_norms, Missing):
+        return evidence.error_norms
     sensitivities = evidence.sensitivities
     if not sensitivities.shape[1]:
         return Measurement(float("nan"), note="no image has an error, so sensitivities are 0/0")

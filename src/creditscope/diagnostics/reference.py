@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
-from creditscope.verdict import Limit, Measurement
+from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -49,14 +49,16 @@ def reference_validity(evidence: Evidence) -> Measurement:
     gain = reference_gain(evidence)
     value = medians[-1].item()
     cause = "" if gain != gain else "collapsed" if gain / PUBLISHED_BATCH < FLOOR else "fitted"
-    note = f"gain ‖g_L‖/‖e‖ {gain:.3g}"
+    unknown = isinstance(evidence.error_norms, Missing)
+    note = "gain ‖g_L‖/‖e‖ not known" if unknown else f"gain ‖g_L‖/‖e‖ {gain:.3g}"
     if value < FLOOR:
-        note += f": {cause or 'no image has an error, so collapsed cannot be told from fitted'}"
+        why = "no logits were given" if unknown else "no image has an error"
+        note += f": {cause or f'{why}, so collapsed cannot be told from fitted'}"
     return Measurement(value, per_layer=tuple(medians.tolist()), cause=cause, note=note)
 
 
 def reference_gain(evidence: Evidence) -> float:
     """Median of ‖g_L‖/‖e‖ over the samples with an error; NaN if there is none."""
-    wrong = evidence.error_norms > 0
-    ratios = evidence.gradient_norms[-1][wrong] / evidence.error_norms[wrong]
+    wrong = evidence.errors > 0
+    ratios = evidence.gradient_norms[-1][wrong] / evidence.errors[wrong]
     return ratios.median().item() if len(ratios) else float("nan")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
 from creditscope.diagnostics.reference import DO_WHEN_COLLAPSED, FLOOR, PUBLISHED_BATCH
-from creditscope.verdict import Limit, Measurement
+from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     do=DO_WHEN_COLLAPSED,
     column="",
 )
-def reference_tail(evidence: Evidence) -> Measurement:
+def reference_tail(evidence: Evidence) -> Measurement | Missing:
     """The smallest 10th percentile of the gain over the states."""
+    if isinstance(evidence.error_norms, Missing):
+        return evidence.error_norms
     if not bool((evidence.error_norms > 0).any()):
         return Measurement(float("nan"), note="no image has an error, so gains are 0/0")
     tails = evidence.gain_tails / PUBLISHED_BATCH

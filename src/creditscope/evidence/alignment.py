@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from creditscope.evidence.norms import norm_table
-from creditscope.stream.states import Stream
-from creditscope.stream.trace import Trace
+from creditscope.stream.reading import ReadsStates
 
 USUAL_BATCH = 128  # whose mean loss a script differentiates; fixed, so that the batch size does not change any number
 EPS = 1e-8  # F.cosine_similarity's default; recent PyTorch clamps each norm at it
@@ -54,9 +53,12 @@ def cosines_with(units: Sequence[Tensor], credit: Sequence[Tensor]) -> Tensor:
     return torch.stack(dots) / norm_table(list(credit))
 
 
-def paired_vectors(stream: Stream, signals: Sequence[Tensor], trace: Trace) -> tuple[list[Tensor], list[Tensor]]:
+def paired_vectors(
+    stream: ReadsStates, signals: Sequence[Tensor], gradients: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
     """Credit and gradients of one batch, both read as the stream reads its states."""
-    return [stream.vectors(signal) for signal in signals], [stream.vectors(gradient) for gradient in trace.gradients]
+    reading = stream.reading
+    return [reading.vectors(signal) for signal in signals], [reading.vectors(gradient) for gradient in gradients]
 
 
 class MeanCosine:

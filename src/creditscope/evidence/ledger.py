@@ -18,9 +18,8 @@ from creditscope.evidence.norms import (
     ordinary,
     position_norms,
 )
-from creditscope.evidence.records import Directions, Evidence
-from creditscope.stream.reading import Reading
-from creditscope.stream.states import Stream
+from creditscope.evidence.records import NO_ERRORS, Directions, Evidence
+from creditscope.stream.reading import Reading, ReadsStates
 from creditscope.stream.trace import Trace
 
 WAITING = 16  # groups whose directions are computed together
@@ -30,7 +29,7 @@ GROUP = 128  # images whose mean gradient makes one direction of D4; also the ba
 class Ledger:
     """Accumulates traces; keeps per-sample norms and sums, never a batch, and does not wait for a device."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ReadsStates) -> None:
         self._stream = stream  # its read rule is settled by the first batch
         self._norms, self._error = _Columns(), _Columns()  # of h_0..h_L and g_0..g_L; of the error
         self._same_shape: tuple[bool, ...] = ()
@@ -40,48 +39,62 @@ class Ledger:
         self._correct: Tensor | int = 0
         self._groups = _Grouped(GROUP)
         self._whole = _Grouped(None)
+        self._rows = 0  # of the latest batch: samples, or positions where all count
         self.images = 0
         self.batches = 0
         self.predictions = 0
 
     def add(self, trace: Trace) -> None:
         """Reduce one batch to what the diagnostics need."""
+        self.add_states(trace.hiddens, trace.gradients)
+        self.add_errors(trace.error)
+        self.add_predictions(trace.logits, trace.labels)
+
+    def add_states(self, states: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+        """The states and gradients of one batch, in the model's own shapes."""
         reading = self._stream.reading
-        hiddens, factors = zip(*map(reading.rows, trace.hiddens), strict=True)
-        gradients = [reading.vectors(gradient) for gradient in trace.gradients]
-        rows = [*norm_rows(hiddens), *norm_rows(gradients)]
-        self._error.add([error_norms(trace.error, rows=rows[0].shape[0])])
+        hiddens, factors = zip(*map(reading.rows, states), strict=True)
+        vectors = [reading.vectors(gradient) for gradient in gradients]
+        rows = [*norm_rows(hiddens), *norm_rows(vectors)]
+        self._rows = rows[0].shape[0]
         norms, depth = self._norms.add(rows), len(hiddens)
         fine = ordinary(norms)
-        self._count("states", trace.hiddens, fine or self._mended(0, norms[:depth], hiddens))
-        self._count("gradients", trace.gradients, fine or self._mended(depth, norms[depth:], gradients))
+        self._count("states", states, fine or self._mended(0, norms[:depth], hiddens))
+        self._count("gradients", gradients, fine or self._mended(depth, norms[depth:], vectors))
         self._norms.scale(factors)
         if depth > 1:
-            self._steps.add(_step_norms(reading, trace.hiddens, rows[0]))
-            self._same_shape = tuple(before.shape == after.shape for before, after in pairwise(trace.hiddens))
-        if reading.leaves_tokens(trace.hiddens):
-            self._positions.add(list(position_norms(trace.hiddens)))
-        logits = trace.logits
+            self._steps.add(_step_norms(reading, states, rows[0]))
+            self._same_shape = tuple(before.shape == after.shape for before, after in pairwise(states))
+        if reading.leaves_tokens(states):
+            self._positions.add(list(position_norms(states)))
+        self._groups.add(vectors)
+        if self._groups.count < 2:
+            self._whole.add(vectors)
+        self.images += states[0].shape[0]
+        self.batches += 1
+
+    def add_errors(self, error: Tensor) -> None:
+        """∂ℓ/∂logits of the batch whose states came last."""
+        self._error.add([error_norms(error, rows=self._rows)])
+
+    def add_predictions(self, logits: Tensor, labels: Tensor) -> None:
+        """The logits and labels of the batch whose states came last."""
         clean = logits.device.type == "cpu" and math.isfinite(logits.sum().item())
         self._bad["logits"] = self._bad.get("logits", 0) + (0 if clean else non_finite(logits))
-        self._groups.add(gradients)
-        if self._groups.count < 2:
-            self._whole.add(gradients)
         guess = logits.argmax(-1)
-        if guess.shape == trace.labels.shape and not trace.labels.is_floating_point():
-            correct = (guess == trace.labels).sum()
+        if guess.shape == labels.shape and not labels.is_floating_point():
+            correct = (guess == labels).sum()
             self._correct = self._correct + (int(correct) if correct.device.type == "cpu" else correct)
-            self.predictions += int((trace.labels >= 0).sum()) if trace.labels.dim() > 1 else guess.shape[0]
-        self.images += logits.shape[0]
-        self.batches += 1
+            self.predictions += int((labels >= 0).sum()) if labels.dim() > 1 else guess.shape[0]
 
     def evidence(self) -> Evidence:
         """The norms and sums, on the CPU."""
         hidden, gradient = self._norms.table(2).chunk(2)
+        errors = self._error.whole()
         return Evidence(
             hidden_norms=hidden,
             gradient_norms=gradient,
-            error_norms=self._error.table(1)[0],
+            error_norms=NO_ERRORS if errors is None else errors[0],
             step_norms=self._steps.table(0) if self._same_shape else None,
             position_norms=self._positions.whole(),
             same_shape=self._same_shape,
@@ -109,7 +122,7 @@ class Ledger:
             norms = self._norms.put(first, [norms_of(vector) for vector in vectors])
         return bool(norms.isfinite().all())
 
-    def _count(self, where: str, tensors: tuple[Tensor, ...], finite: bool) -> None:
+    def _count(self, where: str, tensors: Sequence[Tensor], finite: bool) -> None:
         # A flat state with a finite norm holds finite numbers only.
         clean = finite and all(tensor.dim() == 2 for tensor in tensors)
         bad = 0 if clean else torch.stack([non_finite(tensor) for tensor in tensors]).sum()

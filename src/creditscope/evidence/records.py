@@ -60,6 +60,7 @@ class ReadoutProfile:
 
 
 LOWER_TAIL, UPPER_TAIL = 0.1, 0.95  # of the images: what a median does not show
+NO_ERRORS = Missing(Reason.NOT_GIVEN, "no logits and labels were given, so the errors ∂ℓ/∂logits are not known")
 NO_TRAINING_IMAGES = Missing(Reason.NOT_GIVEN, "no training images were given (training=), so no read-out was fitted")
 
 
@@ -84,7 +85,7 @@ class Evidence:
 
     hidden_norms: Tensor  # (L+1, samples), float64
     gradient_norms: Tensor  # (L+1, samples), float64
-    error_norms: Tensor  # (samples,), float64: ‖∂ℓ/∂logits‖
+    error_norms: Tensor | Missing  # (samples,), float64: ‖∂ℓ/∂logits‖
     step_norms: Tensor | None = None  # (L, samples), float64: ‖h_{l+1} - h_l‖; NaN where a block changes the shape
     position_norms: Tensor | None = None  # (L+1, samples): RMS over all tokens, where the norms above are of one token
     same_shape: tuple[bool, ...] = ()  # per block: whether it leaves the shape of the stream as it is
@@ -118,14 +119,21 @@ class Evidence:
         """The median over all images of ‖g_l‖, (L+1,)."""
         return self.gradient_norms.median(dim=1).values
 
+    @property
+    def errors(self) -> Tensor:
+        """‖e‖ of every image; zeros where the errors are not known, as if no image had one."""
+        if isinstance(self.error_norms, Missing):
+            return self.hidden_norms.new_zeros(self.hidden_norms.shape[1])
+        return self.error_norms
+
     @cached_property
     def sensitivities(self) -> Tensor:
         """s_l = ‖h_l‖·‖g_l‖/‖e‖ of every image with an error, (L+1, images): free of the stream's units.
 
         How much the loss moves, in units of the output error, when the state moves by its own size.
         """
-        wrong = self.error_norms > 0
-        return self.hidden_norms[:, wrong] * self.gradient_norms[:, wrong] / self.error_norms[wrong]
+        wrong = self.errors > 0
+        return self.hidden_norms[:, wrong] * self.gradient_norms[:, wrong] / self.errors[wrong]
 
     @cached_property
     def sensitivity_tails(self) -> Tensor:
@@ -135,8 +143,8 @@ class Evidence:
     @cached_property
     def gain_tails(self) -> Tensor:
         """The 10th percentile of ‖g_l‖/‖e‖ over images with an error, (L+1,)."""
-        wrong = self.error_norms > 0
-        return percentile(self.gradient_norms[:, wrong] / self.error_norms[wrong], LOWER_TAIL)
+        wrong = self.errors > 0
+        return percentile(self.gradient_norms[:, wrong] / self.errors[wrong], LOWER_TAIL)
 
     @cached_property
     def growths(self) -> tuple[Growth, ...]:
@@ -152,9 +160,9 @@ class Evidence:
     @cached_property
     def influences(self) -> Tensor:
         """c_l = ‖h_{l+1} - h_l‖·‖g_{l+1}‖/‖e‖ of every image with an error, (L, images); NaN where shapes change."""
-        wrong = self.error_norms > 0
-        steps = self.hidden_norms.new_zeros(0, len(self.error_norms)) if self.step_norms is None else self.step_norms
-        return steps[:, wrong] * self.gradient_norms[1 : len(steps) + 1, wrong] / self.error_norms[wrong]
+        wrong = self.errors > 0
+        steps = self.hidden_norms.new_zeros(0, len(self.errors)) if self.step_norms is None else self.step_norms
+        return steps[:, wrong] * self.gradient_norms[1 : len(steps) + 1, wrong] / self.errors[wrong]
 
 
 def percentile(table: Tensor, share: float) -> Tensor:

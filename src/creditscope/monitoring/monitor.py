@@ -151,7 +151,7 @@ class Monitor:
 
         def beside(batch: Batch, trace: Trace) -> None:
             if self._source is not None:
-                aligned.add(*paired_vectors(stream, checked_signals(self._source, batch, trace), trace))
+                aligned.add(*paired_vectors(stream, checked_signals(self._source, batch, trace), trace.gradients))
 
         check = self._options["check_gradient"] and not self.history
         with preserved_rng(), undisturbed(stream.model), own_gradients(stream.model):

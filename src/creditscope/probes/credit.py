@@ -35,7 +35,7 @@ class CreditLedger:
     def add(self, batch: Batch, trace: Trace) -> None:
         """The credit of one batch beside its gradients."""
         signals = checked_signals(self._source, batch, trace)
-        credit, gradients = paired_vectors(self._stream, signals, trace)
+        credit, gradients = paired_vectors(self._stream, signals, trace.gradients)
         self._aligned.add(credit, gradients)
         self._noise = self._noise or _noise(self._source, signals)
         if self._room > 0:

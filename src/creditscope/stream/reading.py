@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -79,3 +79,28 @@ class Reading:
                 "Pass a token index within the sequence, or 'first', 'mean' or 'all'."
             )
         return token
+
+
+class ReadsStates(Protocol):
+    """Whatever knows how its states are read: the stream of a model, or arrays."""
+
+    @property
+    def reading(self) -> Reading:
+        """How states with positions are read."""
+
+
+def consumed_token(used: Tensor) -> Read | None:
+    """The token of (N, tokens) that alone is used, "mean" if several are; None if none is."""
+    if not bool(used.any()):
+        return None
+    if bool((used.sum(1) != 1).any()):
+        return "mean"
+    token = used.float().argmax(1)
+    if bool((token != token[0]).any()):
+        raise ModelMismatch(
+            f"The read-out takes one token of each sample, but not always the same one: {token[:8].tolist()}.\n"
+            "No single position represents the state. Pass batches whose samples end at the same token, or read= "
+            "'mean', 'all' or a token index."
+        )
+    position = int(token[0])
+    return "first" if position == 0 else -1 if position == used.shape[1] - 1 else position

@@ -14,7 +14,7 @@ from creditscope.batch import each_tensor
 from creditscope.errors import ModelMismatch
 from creditscope.provenance import Guard
 from creditscope.stream.hooks import changed_in_place
-from creditscope.stream.reading import Read, Reading
+from creditscope.stream.reading import Read, Reading, consumed_token
 from creditscope.stream.values import first_floating
 
 Shifts = Mapping[int, Tensor]
@@ -180,19 +180,7 @@ def consumed(logits: Tensor, oriented: Callable[[Tensor], Tensor], deepest: Tens
     used = (oriented(gradient) != 0).any(-1)  # (N, tokens)
     if logits.dim() > 2 and logits.shape[1] == used.shape[1]:
         return "all"
-    if not bool(used.any()):
-        return None
-    if bool((used.sum(1) != 1).any()):
-        return "mean"
-    token = used.float().argmax(1)
-    if bool((token != token[0]).any()):
-        raise ModelMismatch(
-            f"The read-out takes one token of each sample, but not always the same one: {token[:8].tolist()}.\n"
-            "No single position represents the state. Pass batches whose samples end at the same token, or read= "
-            "'mean', 'all' or a token index."
-        )
-    position = int(token[0])
-    return "first" if position == 0 else -1 if position == used.shape[1] - 1 else position
+    return consumed_token(used)
 
 
 def called(model: nn.Module, inputs: Any, **options: Any) -> Any:

@@ -75,6 +75,14 @@ def _derivatives(losses: Tensor, by: dict[str, Tensor], model: str) -> tuple[Ten
     return known
 
 
+def output_error(logits: Tensor, labels: Tensor, loss_fn: LossFunction = cross_entropy) -> Tensor:
+    """∂ℓ/∂logits of logits whose network is not at hand; for cross-entropy softmax(logits) - onehot(labels)."""
+    with torch.enable_grad():
+        root = logits.detach().clone().requires_grad_()
+        (error,) = torch.autograd.grad(per_sample(loss_fn, root, labels).sum(), root)
+    return error
+
+
 def losses_at(stream: Stream, batch: Batch, shifts: Shifts, loss_fn: LossFunction = cross_entropy) -> Tensor:
     """Each sample's loss with its states moved by `shifts`; no gradient."""
     with torch.no_grad():

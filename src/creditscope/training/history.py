@@ -47,7 +47,7 @@ def measured(credit: BoundRule, data: Dataset, done: Done) -> HistoryRow:
         trace = capture(stream, batch, network.loss_fn or cross_entropy)
         ledger.add(trace)
         if credit.at_states:
-            aligned.add(*paired_vectors(stream, credit.signals(batch), trace))
+            aligned.add(*paired_vectors(stream, credit.signals(batch), trace.gradients))
     evidence, alignment = ledger.evidence(), aligned.alignment() if credit.at_states else None
     return HistoryRow(
         epoch=done.epoch,
