@@ -54,15 +54,17 @@ $(AXE): | $(BIN)/python
 	npm install --prefix $(VENV)/node --no-save --no-audit --no-fund --silent axe-core@4.14.0
 	@touch $@
 
-# Other people's models live in a second environment on top of the first. Their torchvision does not load its compiled
-# operations beside a CPU torch, so that three of them come without their dependencies.
+# Other people's models and loggers live in a second environment on top of the first. Their torchvision does not load its
+# compiled operations beside a CPU torch, and trackio refuses the pinned Pillow, so that four of them come without their
+# dependencies; those of trackio are named.
 $(OTHERS)/.installed: $(VENV)/.installed-all
 	@rm -rf $(OTHERS)
 	@$(BIN)/python -m venv $(OTHERS)
 	@$(BIN)/python -c 'import site; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
 	  > "$$($(OTHERS)/bin/python -c 'import site; print(site.getsitepackages()[0])')/beneath.pth"
-	$(OTHERS)/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt transformers
-	$(OTHERS)/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt --no-deps --use-pep517 torchvision timm biotorch
+	$(OTHERS)/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt transformers accelerate \
+	  wandb mlflow-skinny brotli gradio-client orjson python-multipart
+	$(OTHERS)/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt --no-deps --use-pep517 torchvision timm biotorch trackio
 	@touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed
@@ -108,7 +110,7 @@ test-all: test install-all $(VENV)/.installed-docs ## the fast suite, then slow,
 	$(PYTEST) -m "ray and not thirdparty" $(NONE)
 	@$(MAKE) --no-print-directory test-thirdparty
 
-test-thirdparty: $(OTHERS)/.installed ## timm, transformers, BioTorch and Lightning, one process per file
+test-thirdparty: $(OTHERS)/.installed ## timm, transformers, BioTorch, Lightning and the loggers, one process per file
 	@for file in $$(grep -rlw --include='test_*.py' 'mark.thirdparty' tests); do \
 	  echo "$$file"; OMP_NUM_THREADS=1 $(OTHERS)/bin/python -m pytest -m thirdparty "$$file"; done
 

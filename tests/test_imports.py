@@ -58,7 +58,7 @@ MAY: dict[str, str] = {
     "conformance": f"training probes diagnostics methods datasets networks stream records {GROUND}",
     "experiments": f"auditing training diagnostics records statistics stream {GROUND}",
     "runs": f"training auditing methods datasets networks records {GROUND}",
-    "monitoring": f"auditing probes diagnostics evidence records report stream {GROUND}",
+    "monitoring": f"auditing probes evidence records report stream {GROUND}",
     "compat": f"auditing diagnostics evidence stream {GROUND}",
     "study": f"runs report records training datasets diagnostics statistics {GROUND}",
     "papers": f"study runs report records diagnostics statistics {GROUND}",
@@ -73,7 +73,8 @@ IMPORT_BY_NAME = {  # what may call import_module: registries and plugins, the p
     "creditscope.registry",
     "creditscope.plugins",
     "creditscope.commands.entries",
-    "creditscope.monitoring.lightning",
+    "creditscope.monitoring.adapters",
+    "creditscope.monitoring.callback",
 }
 MAY_LATER = {"records": "report"}  # Report.to_html() and its kin: the one late edge
 PAPERS_MAY = f"papers study runs partial report records diagnostics statistics {GROUND}"

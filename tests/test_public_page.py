@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,12 @@ def test_the_example_of_a_public_name_runs(name: str) -> None:
 
 
 def runs_its_example(name: str) -> None:
-    found = [test for test in doctest.DocTestFinder().find(getattr(creditscope, name), name) if test.examples]
-    assert found, f"creditscope.{name} has no example"
+    examples_run(getattr(creditscope, name), name)
+
+
+def examples_run(subject: Any, name: str) -> None:
+    found = [test for test in doctest.DocTestFinder().find(subject, name) if test.examples]
+    assert found, f"{name} has no example"
     for test in found:
         outcome = doctest.DocTestRunner(optionflags=doctest.FAIL_FAST).run(test)
         assert not outcome.failed, test.name

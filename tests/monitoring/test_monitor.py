@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -19,12 +17,14 @@ from tests.report.made import report as made_report
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+import creditscope
 from creditscope import Monitor, audit
 from creditscope.errors import InvalidInput, NotTheGradient, UnknownName
-from creditscope.monitoring.monitor import Row
+from creditscope.monitoring.row import Row
 from creditscope.networks.build import build
+from creditscope.report.numbers import value
 from creditscope.stream.trace import capture
-from creditscope.verdict import Finding
+from creditscope.verdict import Finding, Reason
 
 
 def network(**options: Any) -> nn.Module:
@@ -141,14 +141,50 @@ def test_a_step_measures_what_an_audit_measures() -> None:
     assert (row.accuracy,) == report.accuracy
     assert row.hidden_norms == report.measures["hidden_norm"].per_layer
     assert row.gradient_norms == report.measures["gradient_norm"].per_layer
-    assert row.scalars()["gradient_norm/3"] == row.gradient_norms[3]
+    assert row.scalars()["creditscope/gradient_norm/3"] == row.gradient_norms[3]
 
 
-def test_with_credit_gamma_is_measured_too() -> None:
+def test_with_credit_a_step_judges_what_an_audit_judges() -> None:
+    model, given = network(depth=4), batches(2, 32)
+    monitor = Monitor(model, given, credit=creditscope.rule("dfa", model, example=given[0], seed=0))
+    row, report = monitor.step(0), monitor.report()
+    assert row is not None
+    for code in ("D5", "D6", "D7", "D8", "D9"):
+        assert row.findings[code] == report.findings[code]
+        assert row.findings[code].reason not in (Reason.NOT_GIVEN, Reason.NOT_AVAILABLE)
+    assert [row.findings[code].status for code in ("D6", "D7", "D8", "D9")] == ["fires", "pass", "pass", "pass"]
+    assert row.gamma == report.measures["gamma"].per_layer
+    assert "rho" in report.measures
+
+
+def test_a_function_as_credit_can_be_declared_and_redrawn() -> None:
     model, given = network(), batches(2, 64)
-    monitor = Monitor(model, given, credit=lambda batch: gradients(model, batch))
-    assert monitor.step(0).gamma == pytest.approx((1.0, 1.0, 1.0))  # type: ignore[union-attr]
-    assert "gamma" in monitor.report().measures
+
+    def drawn(generator: torch.Generator) -> Any:
+        feedback = torch.randn(3, CLASSES, WIDTH, generator=generator)
+
+        def credit(batch: Any) -> list[Tensor]:
+            error = model(batch.inputs).softmax(1) - F.one_hot(batch.labels, CLASSES)
+            return [error.detach() @ matrix for matrix in feedback]
+
+        return credit
+
+    own = drawn(torch.Generator().manual_seed(0))
+    row = Monitor(model, given, credit=own, redraw=drawn, credit_local=False).step(0)
+    assert row is not None
+    assert (row.findings["D6"].status, row.findings["D9"].status) == ("fires", "skipped")
+    assert row.findings["D9"].reason is Reason.NOT_APPLICABLE
+    alone = Monitor(model, given, credit=own).step(0)
+    assert alone is not None
+    assert (alone.findings["D6"].status, alone.findings["D9"].status) == ("skipped", "pass")
+
+
+def test_a_credit_that_is_the_gradient_has_gamma_one() -> None:
+    model = network()
+    row = Monitor(model, batches(2, 64), credit=lambda batch: gradients(model, batch)).step(0)
+    assert row is not None
+    assert row.gamma == pytest.approx((1.0, 1.0, 1.0))
+    assert row.findings["D9"].status == "fires"
 
 
 def gradients(model: nn.Module, batch: Any) -> list[Tensor]:
@@ -266,28 +302,6 @@ def test_a_model_with_its_own_backward_is_watched_beside_its_twin() -> None:
     assert len(row.gamma) == 4
 
 
-class Writer:
-    """What TensorBoard's writer is asked for."""
-
-    def __init__(self) -> None:
-        self.said: dict[tuple[str, int], float] = {}
-
-    def add_scalar(self, tag: str, value: float, step: int) -> None:
-        self.said[tag, step] = value
-
-
-def test_every_number_goes_to_the_writer() -> None:
-    writer = Writer()
-    monitor = Monitor(network(), batches(2, 16), writer=writer)
-    for epoch in range(2):
-        row = monitor.step(epoch)
-        assert row is not None
-        assert all(writer.said[f"creditscope/{name}", epoch] == value for name, value in row.scalars().items())
-    assert {"creditscope/D1", "creditscope/D2", "creditscope/accuracy", "creditscope/hidden_norm/2"} <= {
-        tag for tag, _ in writer.said
-    }
-
-
 def test_a_one_shot_iterator_of_batches_is_kept() -> None:
     def once() -> Iterator[Any]:
         yield from batches(2, 16)
@@ -307,7 +321,8 @@ def test_a_one_shot_iterator_of_batches_is_kept() -> None:
         ({"every": 0}, InvalidInput, "every must be a whole number of at least 1, got 0"),
         ({"every": 1.5}, InvalidInput, "every must be a whole number of at least 1, got 1.5"),
         ({"thresholds": {"D13": 1}}, UnknownName, "no diagnostic called 'D13'"),
-        ({"writer": 3}, InvalidInput, "writer is a int, neither a folder nor an object with add_scalar"),
+        ({"logger": 3}, InvalidInput, r"logger is a int, which has no log\(scalars, step\)"),
+        ({"logger": math}, InvalidInput, "logger is the module math"),
         ({"credit": 3}, InvalidInput, "credit is a int, neither a credit source nor a function"),
         ({"blocks": "layer"}, UnknownName, "no module in Branches called 'layer'"),
     ],
@@ -356,23 +371,30 @@ def test_a_monitor_and_a_report_show_themselves_in_a_notebook() -> None:
     assert shown(made_report()._repr_html_())
 
 
+def test_a_monitor_prints_as_a_table() -> None:
+    model, given = network(), batches(2, 64)
+    rule = creditscope.rule("dfa", model, example=given[0], seed=0)
+    monitor = Monitor(model, given, credit=rule, thresholds={"D1": 0.5}, on_firing=lambda finding, epoch: None)
+    assert str(monitor) == "Monitor of ResidualMLP: 0 epochs"
+    for epoch in (0, 1, 10):
+        row = monitor.step(epoch)
+    assert row is not None
+    lines = str(monitor).splitlines()
+    assert lines[0] == "Monitor of ResidualMLP: 3 epochs"
+    assert max(map(len, lines)) <= 80
+    headings = [word for line in lines for word in line.split() if word.startswith("D") and "epoch" in line]
+    assert [code for code in row.findings if row.findings[code].value is not None] == headings[: len(set(headings))]
+    assert [line.split()[0] for line in lines[3:6]] == ["0", "1", "10"]
+    assert f"{value(row.findings['D1'])}*" in lines[3]
+    assert lines[-1].startswith("* beyond its limit. First alarms: D1 at epoch 0")
+    healthy = Monitor(model, given)
+    healthy.step(0)
+    assert str(healthy).endswith("\n\nFirst alarms: none.")
+
+
 def test_a_finding_is_what_the_callback_gets() -> None:
     heard: list[Any] = []
     Monitor(network(), batches(2, 16), thresholds={"D1": 0.5}, on_firing=lambda *said: heard.append(said)).step(5)
     finding, epoch = next(said for said in heard if said[0].code == "D1")
     assert isinstance(finding, Finding)
     assert epoch == 5
-
-
-def test_without_lightning_the_callback_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    import creditscope.monitoring.lightning
-
-    monkeypatch.setattr(creditscope.monitoring.lightning, "Callback", None)
-    with pytest.raises(InvalidInput, match=r"(?s)Lightning is not installed.*creditscope\[lightning\]"):
-        creditscope.CreditscopeCallback(batches(1, 8))
-
-
-def test_without_tensorboard_a_folder_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(InvalidInput, match=r"(?s)TensorBoard is not installed.*creditscope\[tensorboard\]"):
-        Monitor(network(), batches(1, 8), writer=tmp_path)

@@ -115,20 +115,23 @@ def test_a_run_whose_stream_has_exploded_is_stopped_if_asked(stop: bool, tmp_pat
     assert str(callback.monitor.report().verdict).startswith("FAIL(D1+D1:stream+D2:tail")
 
 
-def test_tensorboard_takes_the_numbers(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
+def test_loggers_that_have_events_and_artifacts_get_them(tmp_path: Path) -> None:
+    from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    from creditscope import Monitor
-
-    monitor = Monitor(build("resmlp", FEATURES, CLASSES, 0, d=16, depth=2), list(data(1)), writer=tmp_path / "board")
-    for epoch in range(3):
-        monitor.step(epoch)
-    monitor._writer.flush()
-    events = EventAccumulator(str(tmp_path / "board")).Reload()
-    found = events.Scalars("creditscope/D1")
-    assert [event.step for event in found] == [0, 1, 2]
-    assert found[0].value == pytest.approx(monitor.history[0].findings["D1"].value)
+    board, table = TensorBoardLogger(tmp_path, "board", version="0"), CSVLogger(tmp_path, "table", version="0")
+    callback = watching(module="net", thresholds={"D1": 0.5}, on_firing=lambda finding, epoch: None)
+    trainer = fitted(module(), [callback], tmp_path, logger=[board, table])
+    report = callback.monitor.report()
+    events = EventAccumulator(str(tmp_path / "board" / "0")).Reload()
+    steps = trainer.global_step // 3
+    assert [event.step for event in events.Scalars("creditscope/D1")] == [steps, 2 * steps, 3 * steps]
+    assert [event.step for event in events.Scalars("creditscope/alarm/D1")] == [steps]
+    assert b"fires at epoch 0" in events.Tensors("creditscope/alarms/text_summary")[0].tensor_proto.string_val[0]
+    assert (
+        str(report.verdict).encode() in events.Tensors("creditscope/report/text_summary")[0].tensor_proto.string_val[0]
+    )
+    assert "creditscope/D1" in (tmp_path / "table" / "0" / "metrics.csv").read_text(encoding="utf-8")
 
 
 def test_the_guide_runs_as_it_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

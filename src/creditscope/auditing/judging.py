@@ -37,7 +37,7 @@ def compared(evidence: Evidence, trained: Arm, frozen: Arm) -> Evidence:
     )
 
 
-def _examined(
+def examined(
     evidence: Evidence, protocol: AuditProtocol, limits: Mapping[str, float]
 ) -> tuple[Evidence, dict[str, Finding]]:
     """The findings; states at which no cosine can be interpreted are noted and left out of D5 and D6."""
@@ -61,7 +61,7 @@ def judged_report(
     origin: Provenance,
 ) -> Report:
     """The report on this evidence."""
-    evidence, findings = _examined(evidence, protocol, limits)
+    evidence, findings = examined(evidence, protocol, limits)
     return Report(
         subject=subject,
         protocol=protocol.name,

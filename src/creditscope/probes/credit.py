@@ -50,9 +50,17 @@ class CreditLedger:
         return [piece.batch for piece in self.pieces]
 
     def evidence(
-        self, blocks: Sequence[nn.Module], loss_fn: LossFunction, generator: torch.Generator
+        self,
+        blocks: Sequence[nn.Module],
+        loss_fn: LossFunction,
+        generator: torch.Generator,
+        *,
+        judged_only: bool = False,
     ) -> CreditEvidence:
-        """Run all probes, each with its own generator, so that no probe changes the numbers of another."""
+        """Run all probes, each with its own generator, so that no probe changes the numbers of another.
+
+        judged_only  leave out ρ and nudging, which no diagnostic judges and which cost most
+        """
         stream, source, pieces = self._stream, self._source, self.pieces
         chance, directions, changes, layers, labels, random = (_own(generator) for _ in range(6))
         return CreditEvidence(
@@ -63,7 +71,7 @@ class CreditLedger:
             null=null(stream, source, pieces, chance),
             label_dependence=label_dependence(stream, source, pieces, labels),
             random=random_gammas(pieces, random),
-            interventions=intervene(stream, pieces, loss_fn, directions),
+            interventions=None if judged_only else intervene(stream, pieces, loss_fn, directions),
             precision=precision(stream, pieces, loss_fn),
             backprop=hidden_backprop(stream, source, blocks, pieces[0].batch, loss_fn=loss_fn, generator=changes),
             residual=_residual(source, self.batches, layers),

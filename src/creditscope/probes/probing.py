@@ -116,24 +116,27 @@ class Probing:
         """Of the method's own inference phase; None if the network itself predicts."""
         return sum(self._right) / self.answered if self.answered else None
 
-    def completed(self, evidence: Evidence, loss_fn: LossFunction, initial: Any) -> Evidence:
-        """The evidence with the results of the probes added."""
+    def completed(
+        self, evidence: Evidence, loss_fn: LossFunction, initial: Any, *, judged_only: bool = False
+    ) -> Evidence:
+        """The evidence with the results of the probes added; with `judged_only` without ρ, nudging and updates."""
         readouts = self._readouts
         evidence = replace(evidence, profile=readouts if isinstance(readouts, Missing) else readouts.profile())
         if self._source is None and self._predict is None and self._updates.updates is None and initial is None:
             return evidence
         generator = torch.Generator().manual_seed(SEED)
-        modules = self._stream.blocks
+        modules, bound = self._stream.blocks, self._source is not None and self._lost is None
         if initial is not None:
             evidence = replace(evidence, weight_drift=weight_drift(self._stream.subject, initial, modules))
         if self._lost is not None:
             evidence = replace(evidence, credit=self._lost, leak=self._lost)
         if self._credit is not None:
-            evidence = replace(evidence, credit=self._credit.evidence(modules, loss_fn, generator))
-        elif self._source is not None and self._lost is None:
+            measured = self._credit.evidence(modules, loss_fn, generator, judged_only=judged_only)
+            evidence = replace(evidence, credit=measured)
+        elif bound:
             evidence = replace(evidence, credit=NO_STATE_CREDIT)
         images = self._credit.batches if self._credit is not None else self._images
-        if images and (self._updates.updates is not None or (self._source is not None and self._lost is None)):
+        if images and not judged_only and (self._updates.updates is not None or bound):
             probe = UpdateProbe(self._stream, loss_fn)
             chance = torch.Generator().manual_seed(SEED)
             evidence = replace(evidence, updates=probe.evidence(self._source, self._updates, images, chance))

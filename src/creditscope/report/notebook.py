@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
 from creditscope.report.headline import headline
+from creditscope.report.history import Epoch, measured_codes
 from creditscope.report.numbers import firing_side, value
 from creditscope.verdict import Finding, Status
 
@@ -31,9 +32,9 @@ def fragment(report: Report) -> str:
     )
 
 
-def history(title: str, rows: Sequence[tuple[int, float | None, Mapping[str, Finding]]], stop: bool) -> str:
+def history(title: str, rows: Sequence[Epoch], stop: bool) -> str:
     """One line per epoch, with the diagnostics that were measured in any of them."""
-    codes = list(dict.fromkeys(code for row in rows for code, finding in row[2].items() if finding.value is not None))
+    codes = measured_codes(rows)
     lines = [
         (
             str(epoch),
