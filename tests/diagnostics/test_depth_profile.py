@@ -42,6 +42,12 @@ def test_without_training_images_it_is_skipped() -> None:
     assert (finding.status, str(finding.reason)) == ("skipped", "not given")
 
 
+def test_a_network_without_blocks_is_not_blamed_for_them() -> None:
+    nothing = ReadoutProfile((0.3,), (Rival("at the embedding", 0.3, 0, 0),), 1000, 4000)
+    finding = find("D10", evidence(profile=nothing))
+    assert (finding.status, str(finding.reason)) == ("skipped", "not applicable")
+
+
 def test_the_interval_of_differing_answers_is_that_of_their_mean() -> None:
     gained, lost, images = 120, 45, 900
     differences = torch.cat([torch.ones(gained), -torch.ones(lost), torch.zeros(images - gained - lost)]).double()

@@ -11,7 +11,8 @@ from tests.methods.conftest import CLASSES, SHAPE, images, small
 from torch import Tensor, nn
 
 from creditscope.batch import Batch
-from creditscope.errors import ModelMismatch
+from creditscope.errors import InvalidInput, ModelMismatch
+from creditscope.methods import methods
 from creditscope.methods.bp import Backprop
 from creditscope.methods.fa_weights import WeightFeedback
 from creditscope.methods.inside_weights import FeedbackMode
@@ -246,3 +247,20 @@ def test_an_embedding_without_a_bias_has_credit_too(batch: Batch, generator: tor
     (signals,) = rule.signals_under(network, [feedback], batch)
     for one, other in zip(signals, rule.credit(network, feedback, batch).signals, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("name", ["fa_weights", "kolen_pollack", "weight_mirror"])
+def test_scale_multiplies_the_feedback_and_must_be_positive(name: str) -> None:
+    network, batch = small("resmlp"), Batch(images(7), torch.tensor([0, 3, 1, 1, 2]))
+
+    def matrices(scale: float) -> dict[str, Tensor]:
+        feedback = methods[name](scale=scale).feedback(network, batch, torch.Generator().manual_seed(3))
+        held = feedback.networks.state_dict() if feedback.networks is not None else feedback.tensors
+        return {key: tensor for key, tensor in held.items() if tensor.is_floating_point()}
+
+    once, tripled = matrices(1.0), matrices(3.0)
+    assert once
+    for key, matrix in once.items():
+        torch.testing.assert_close(tripled[key], 3 * matrix)
+    with pytest.raises(InvalidInput, match="scale must be a positive, finite number, got 0"):
+        matrices(0.0)

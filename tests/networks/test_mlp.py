@@ -55,6 +55,15 @@ def test_batch_normalisation_comes_before_the_activation() -> None:
     torch.testing.assert_close(net.train().states(x)[0], F.relu(standard))
 
 
+def test_normal_weights_and_biases_have_the_spread_of_fan_in_plus_fan_out() -> None:
+    net = build("mlp", 784, 10, 0, widths=(500,), depth=0, initial="normal")
+    for layer, fans in ((net.embed.w, 784 + 500), (net.head, 500 + 10)):
+        assert layer.weight.std().item() == pytest.approx(fans**-0.5, rel=0.05)
+    assert net.embed.w.bias.std().item() == pytest.approx((784 + 500) ** -0.5, rel=0.2)
+    with pytest.raises(InvalidInput, match="initial is 'xavier'"):
+        build("mlp", 12, 3, 0, initial="xavier")
+
+
 def test_the_last_width_serves_all_states_after_it() -> None:
     widths = [state.shape[1] for state in build("mlp", 12, 3, 0, widths=(9, 7), depth=3).states(inputs().float())]
     assert widths == [9, 7, 7, 7]

@@ -35,8 +35,10 @@ CONTENT = {
 
 
 @dataset("fashion_mnist", summary="60,000 training and 10,000 test images (1, 28, 28) in ten classes; no augmentation.")
-def fashion_mnist(folder: Path | None = None) -> Dataset:
+def fashion_mnist(folder: Path | None = None, *, standardise: bool = True) -> Dataset:
     """60,000 training and 10,000 test images (1, 28, 28) in ten classes; no augmentation.
+
+    standardise   False: pixels stay in 0..1
 
     Xiao, Rasul and Vollgraf (2017).
     """
@@ -44,7 +46,8 @@ def fashion_mnist(folder: Path | None = None) -> Dataset:
     train_images, train_labels, test_images, test_labels = (read_idx(home / name, CONTENT[name]) for name in FILES)
     train = Batch(train_images[:, None], train_labels.long())
     test = Batch(test_images[:, None], test_labels.long())
-    return Dataset("fashion_mnist", train, test, classes=10, mean=(0.2860,), std=(0.3530,))
+    mean, std = ((0.2860,), (0.3530,)) if standardise else ((0.0,), (1.0,))
+    return Dataset("fashion_mnist", train, test, classes=10, mean=mean, std=std)
 
 
 def _home(home: Path) -> Path:

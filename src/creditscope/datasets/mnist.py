@@ -38,8 +38,10 @@ OFFICIAL = {
 @dataset(
     "mnist", summary="60,000 training and 10,000 test images (1, 28, 28) of digits in ten classes; no augmentation."
 )
-def mnist(folder: Path | None = None) -> Dataset:
+def mnist(folder: Path | None = None, *, standardise: bool = True) -> Dataset:
     """60,000 training and 10,000 test images (1, 28, 28) of handwritten digits; no augmentation.
+
+    standardise   False: pixels stay in 0..1
 
     LeCun, Cortes and Burges (1998).  Whatever the source, the content of each file is checked when it is read.
     """
@@ -51,7 +53,8 @@ def mnist(folder: Path | None = None) -> Dataset:
     )
     train = Batch(train_images[:, None], train_labels.long())
     test = Batch(test_images[:, None], test_labels.long())
-    return Dataset("mnist", train, test, classes=10, mean=(0.1307,), std=(0.3081,))
+    mean, std = ((0.1307,), (0.3081,)) if standardise else ((0.0,), (1.0,))
+    return Dataset("mnist", train, test, classes=10, mean=mean, std=std)
 
 
 def _stored(home: Path, name: str) -> Path:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
 from creditscope.statistics.intervals import discordant_interval
-from creditscope.verdict import Limit, Measurement, Missing
+from creditscope.verdict import Limit, Measurement, Missing, Reason
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
@@ -46,6 +46,8 @@ def depth_profile(evidence: Evidence) -> Measurement | Missing:
     profile = evidence.profile
     if isinstance(profile, Missing):
         return profile
+    if len(profile.accuracies) < 2:
+        return Missing(Reason.NOT_APPLICABLE, "the network has no blocks that could add anything")
     rival = profile.rival
     gain = round(POINTS * (rival.gained - rival.lost) / profile.images, 9)
     low, high = (POINTS * end for end in discordant_interval(rival.gained, rival.lost, profile.images))

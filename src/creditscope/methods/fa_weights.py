@@ -10,7 +10,7 @@ from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.methods import method
-from creditscope.methods.inside_weights import InsideWeights, check_names, fan_out, weights_of
+from creditscope.methods.inside_weights import InsideWeights, check_names, drawn, weights_of
 from creditscope.methods.rule import Feedback
 from creditscope.networks.staged import StagedNetwork
 
@@ -27,14 +27,18 @@ class WeightFeedback(InsideWeights):
     """Classic feedback alignment in every Linear and Conv2d.
 
     fan_out is the number of terms in a sum of the backward product.
+
+    scale   multiplies B
     """
+
+    scale: float = 1.0
 
     stands_for = "weight"
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """One tensor per weight, of its shape."""
         weights = weights_of(network).items()
-        return Feedback({name: torch.randn(w.shape, generator=generator) / fan_out(w) ** 0.5 for name, w in weights})
+        return Feedback({name: drawn(w, self.scale, generator) for name, w in weights})
 
     def backward_weights(self, network: StagedNetwork, feedback: Feedback) -> Mapping[str, Tensor]:
         """B itself."""

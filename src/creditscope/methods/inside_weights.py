@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from creditscope.batch import Batch
-from creditscope.errors import ModelMismatch
+from creditscope.errors import InvalidInput, ModelMismatch
 from creditscope.methods.bp import EndToEnd
 from creditscope.methods.feedback_layers import conv2d, linear
 from creditscope.methods.loss import mean_loss
@@ -113,6 +113,17 @@ def weights_on_the_way_back(network: StagedNetwork, example: Batch) -> dict[str,
 def fan_out(weight: Tensor) -> float:
     """The number of terms in a sum of the backward product."""
     return weight.numel() / weight.shape[1]
+
+
+def drawn(weight: Tensor, scale: float, generator: torch.Generator) -> Tensor:
+    """B in the shape of a weight, scale · N(0, 1)/√fan_out."""
+    if not 0 < scale < float("inf"):
+        raise InvalidInput(
+            f"scale must be a positive, finite number, got {scale!r}.\n"
+            "Nothing would be carried back, or nothing finite. The default is 1."
+        )
+    matrix: Tensor = torch.randn(weight.shape, generator=generator) / fan_out(weight) ** 0.5 * scale
+    return matrix
 
 
 class _WeightMode(TorchFunctionMode, ABC):

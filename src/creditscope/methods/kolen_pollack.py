@@ -28,10 +28,11 @@ class KolenPollack(LearntFeedback):
         B_t - W_t = Π_s (1 - η_s λ) (B_0 - W_0)
 
     under SGD and AdamW. Without decay the difference never shrinks: λ = 0 is refused unless `without_decay` asks for
-    it. Where a weight is frozen its B stays too.
+    it. Where a weight is frozen its B stays too. `scale` multiplies B_0.
     """
 
     without_decay: bool = False
+    scale: float = 1.0
 
     follows_weights = True
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
-from creditscope.methods.inside_weights import InsideWeights, check_names, fan_out, weights_of, weights_on_the_way_back
+from creditscope.methods.inside_weights import InsideWeights, check_names, drawn, weights_of, weights_on_the_way_back
 from creditscope.methods.rule import Feedback
 from creditscope.networks.staged import StagedNetwork
 
@@ -35,20 +35,19 @@ class LearntMatrices(nn.Module):
 
 
 class LearntFeedback(InsideWeights):
-    """A rule inside every weight whose B learns; B_0 ~ N(0, 1)/√fan_out.
+    """A rule inside every weight whose B learns; B_0 ~ scale · N(0, 1)/√fan_out.
 
     Weights that read the data themselves need no B: no credit goes on from them.
     """
 
+    scale: float
     stands_for = "weight"
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """B_0 of every weight on the way back."""
         weights = weights_on_the_way_back(network, example).items()
-        drawn = {
-            name: (torch.randn(w.shape, generator=generator) / fan_out(w) ** 0.5).to(w.dtype) for name, w in weights
-        }
-        return Feedback({}, nn.ModuleDict({MATRICES: LearntMatrices(drawn)}))
+        first = {name: drawn(w, self.scale, generator).to(w.dtype) for name, w in weights}
+        return Feedback({}, nn.ModuleDict({MATRICES: LearntMatrices(first)}))
 
     def feedback_matrices(self, feedback: Feedback) -> Mapping[str, Tensor]:
         """B by the name of its weight."""

@@ -33,6 +33,7 @@ class WeightMirror(LearntFeedback):
     length   mirror updates in a phase
     samples  noise vectors behind each update
     decay, rate, noise   λ_m, η_m and σ
+    scale    multiplies B_0
 
     A convolution is mirrored as the matrix that acts on one patch. Weights that read the data themselves need no B.
     """
@@ -43,6 +44,7 @@ class WeightMirror(LearntFeedback):
     decay: float = 0.02
     rate: float = 0.02
     noise: float = 1.0
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("every", "length", "samples"):

@@ -23,6 +23,18 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 NORMALISATIONS = {"none": nn.Identity, "layer": nn.LayerNorm, "batch": nn.BatchNorm1d}
 
 
+def initialise_normal(module: nn.Module, generator: torch.Generator) -> None:
+    """Draw weights and biases of every Linear from N(0, 1/(fan_in + fan_out)), in the order of `module.modules()`."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            std = (layer.in_features + layer.out_features) ** -0.5
+            for tensor in layer.parameters():
+                nn.init.normal_(tensor, 0.0, std, generator=generator)
+
+
+INITIAL = {"uniform": initialise, "normal": initialise_normal}
+
+
 class HiddenLayer(nn.Module):
     """f(h) = activation(norm(w(h)))."""
 
@@ -50,6 +62,7 @@ class MLP(StagedNetwork):
     activation     relu, sigmoid, tanh or gelu
     normalisation  none, layer (LayerNorm) or batch (BatchNorm), between Linear and activation
     residual       True: h_{l+1} = h_l + f_l(h_l), for states of one width
+    initial        uniform (PyTorch's default) or normal: weights and biases ~ N(0, 1/(fan_in + fan_out))
     """
 
     def __init__(
@@ -62,6 +75,7 @@ class MLP(StagedNetwork):
         activation: str = "relu",
         normalisation: str = "none",
         residual: bool = False,
+        initial: str = "uniform",
         generator: torch.Generator,
     ) -> None:
         super().__init__()
@@ -69,6 +83,7 @@ class MLP(StagedNetwork):
         every = _widths(widths, whole("depth", depth, 0))
         _one_of("activation", activation, tuple(ACTIVATIONS))
         _one_of("normalisation", normalisation, tuple(NORMALISATIONS))
+        _one_of("initial", initial, tuple(INITIAL))
         if residual and len(set(every)) > 1:
             raise InvalidInput(
                 f"The states would have the widths {', '.join(map(str, every))}, but residual is True.\n"
@@ -77,7 +92,7 @@ class MLP(StagedNetwork):
         self.embed = HiddenLayer(features(inputs), every[0], activation, normalisation)
         self.blocks = nn.ModuleList(HiddenLayer(*pair, activation, normalisation) for pair in pairwise(every))
         self.head = nn.Linear(every[-1], classes)
-        initialise(self, generator)
+        INITIAL[initial](self, generator)
 
     def embedding(self, inputs: Tensor) -> Tensor:
         """The first hidden layer, on the flattened sample."""

@@ -21,14 +21,14 @@ from creditscope.papers.published import IMAGES, PublishedFigure
 from creditscope.records.labels import counted
 from creditscope.statistics.intervals import t_quantile
 
-Kind = Literal["share", "cosine", "size", "scale", "spread", "points", "count", "epoch", "flags"]
+Kind = Literal["share", "cosine", "size", "scale", "spread", "points", "degrees", "count", "epoch", "flags"]
 LOGARITHMIC = ("scale", "spread")
 DRAWS = 20  # behind a spread of a null
 
 # Where neither side has a spread. A share: seeds of one method differ by less than 2 points. A cosine: twice
 # the spread of a null. A scale, or a number of any size: half a decade, since such figures are printed with one digit.
 TOLERANCE: dict[str, float] = {
-    "share": 0.02, "cosine": 0.05, "scale": 0.5, "size": 0.5, "points": 2.0, "count": 0.0, "epoch": 0.0
+    "share": 0.02, "cosine": 0.05, "scale": 0.5, "size": 0.5, "points": 2.0, "degrees": 2.0, "count": 0.0, "epoch": 0.0
 }  # fmt: skip
 COARSE = {"epoch": 1.0}  # where there is a spread: a history has one row an epoch
 READER_LIMIT = 2.0  # standard errors that a reader takes for a difference

@@ -27,10 +27,11 @@ Source of the published figures: {citation}."""
 RULES = f"""How two numbers are compared. If both sides report a spread over seeds: Welch's t at 95 %, so about one
 row in twenty differs by chance. If only one side reports a spread, we assume that the other has the same one. If
 neither does: within {100 * TOLERANCE["share"]:g} points for accuracies, {TOLERANCE["cosine"]:g} for cosines,
-{TOLERANCE["scale"]:g} decades for scales. Numbers that the spreads cannot separate, but that lie farther apart than
-that, are undecided: too few seeds cannot establish agreement. Norms and growth are compared as logarithms. For a
-published range the nearest point counts, and a figure without a spread is known to its last digit only. Our runs are
-shorter than the published ones where the table says so, and a difference may be due to that alone."""
+{TOLERANCE["degrees"]:g}° for angles, {TOLERANCE["scale"]:g} decades for scales. Numbers that the spreads cannot
+separate, but that lie farther apart than that, are undecided: too few seeds cannot establish agreement. Norms and
+growth are compared as logarithms. For a published range the nearest point counts, and a figure without a spread is
+known to its last digit only. Our runs are shorter than the published ones where the table says so, and a difference may
+be due to that alone."""
 
 
 @dataclass(frozen=True, slots=True)

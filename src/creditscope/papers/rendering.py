@@ -145,7 +145,8 @@ def difference(row: ComparisonRow) -> str:
     if row.difference is None or not math.isfinite(row.difference):
         return ""
     decades = f"{row.difference:+.2f} decades"
-    by_kind = {"share": f"{100 * row.difference:+.1f} pp", "scale": decades, "spread": decades}
+    by_kind = {"share": f"{100 * row.difference:+.1f} pp", "degrees": f"{row.difference:+.1f}°"}
+    by_kind |= {"scale": decades, "spread": decades}
     size = by_kind.get(row.kind, f"{row.difference:+.3g}")
     return size if row.errors is None else f"{size}, {row.errors:+.1f} s.e."
 
@@ -160,6 +161,8 @@ def number(value: float, kind: Kind, *, sign: bool = True) -> str:
         return f"{100 * value:.1f} %"
     if kind == "points":
         return f"{value:+.1f}" if sign else f"{value:.1f}"
+    if kind == "degrees":
+        return f"{value:.1f}°"
     if kind in ("count", "epoch"):
         return f"{value:.3g}"
     if kind in ("cosine", "size") and abs(value) >= 1e-3:
