@@ -62,7 +62,7 @@ $(OTHERS)/.installed: $(VENV)/.installed-all
 	@$(BIN)/python -m venv $(OTHERS)
 	@$(BIN)/python -c 'import site; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
 	  > "$$($(OTHERS)/bin/python -c 'import site; print(site.getsitepackages()[0])')/beneath.pth"
-	$(OTHERS)/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt transformers accelerate \
+	$(OTHERS)/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt transformers accelerate jax \
 	  wandb mlflow-skinny brotli gradio-client orjson python-multipart
 	$(OTHERS)/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt --no-deps --use-pep517 torchvision timm biotorch trackio
 	@touch $@
@@ -110,7 +110,7 @@ test-all: test install-all $(VENV)/.installed-docs ## the fast suite, then slow,
 	$(PYTEST) -m "ray and not thirdparty" $(NONE)
 	@$(MAKE) --no-print-directory test-thirdparty
 
-test-thirdparty: $(OTHERS)/.installed ## timm, transformers, BioTorch, Lightning and the loggers, one process per file
+test-thirdparty: $(OTHERS)/.installed ## timm, transformers, BioTorch, JAX, Lightning and the loggers, one process per file
 	@for file in $$(grep -rlw --include='test_*.py' 'mark.thirdparty' tests); do \
 	  echo "$$file"; OMP_NUM_THREADS=1 $(OTHERS)/bin/python -m pytest -m thirdparty "$$file"; done
 
