@@ -51,8 +51,8 @@ Read = Annotated[str, _network("Which token represents a state: auto, first, mea
 Dataset = Annotated[str | None, _images("One of ours: see `creditscope list datasets`.", "NAME")]
 Folder = Annotated[Path | None, _images("Where datasets are kept, instead of the cache folder.", "FOLDER")]
 Batches = Annotated[Path | None, _images("A safetensors file with `inputs` and `labels`.", "FILE")]
-BatchSize = Annotated[int, _images("Number of images per batch.", min=1)]
-First = Annotated[int | None, _images("Use only the first N images.", min=1)]
+BatchSize = Annotated[int, _images("Number of images per batch.", min=1, max=10**9)]
+First = Annotated[int | None, _images("Use only the first N images.", min=1, max=10**12)]
 Accuracies = Annotated[list[float] | None, _claim("Accuracy from 0 to 1, once per seed; default: measured.", "SHARE")]
 Controls = Annotated[list[float] | None, _claim("Accuracy of the frozen-block control, once per seed.", "SHARE")]
 ControlWeights = Annotated[
@@ -80,7 +80,7 @@ Format = Annotated[str | None, _running("Print this format: see `creditscope lis
 Full = Annotated[bool, _running("Print every finding, column and number.", None, "--full")]
 Brief = Annotated[bool, _running("Print three lines.", None, "--brief")]
 Device = Annotated[str, _running("cpu, cuda, cuda:1 and so on.")]
-Threads = Annotated[int | None, _running("Number of CPU threads.", min=1)]
+Threads = Annotated[int | None, _running("Number of CPU threads.", min=1, max=4096)]
 
 
 @command("audit")

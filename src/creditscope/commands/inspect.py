@@ -33,7 +33,7 @@ def inspect(
         ),
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Inputs are token numbers below N, not images.")
+        int | None, typer.Option(metavar="N", min=1, max=2**31, help="Inputs are token numbers below N, not images.")
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the function. Repeatable.")

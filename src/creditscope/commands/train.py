@@ -49,7 +49,7 @@ Controls = Annotated[
     str, typer.Option(metavar="NAMES", help="Train these controls too, as in frozen,shallow.", show_default=False)
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 and so on.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Number of CPU threads.", show_default=False)]
+Threads = Annotated[int | None, typer.Option(min=1, max=4096, help="Number of CPU threads.", show_default=False)]
 DIVERGED = 1
 
 

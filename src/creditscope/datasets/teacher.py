@@ -11,7 +11,8 @@ from torch import Tensor
 from creditscope.batch import Batch
 from creditscope.datasets import dataset
 from creditscope.datasets.tensors import Dataset
-from creditscope.errors import InvalidInput
+from creditscope.errors import InvalidInput, OutOfResources
+from creditscope.machine import memory
 
 
 @dataset("teacher", summary="Gaussian inputs labelled by a random teacher network; any size, generated from a seed.")
@@ -33,6 +34,7 @@ def teacher(
     samples; α = 0 is a linear teacher.  The logits are computed in float64, the inputs are float32.
     """
     _check(samples, inputs, classes, widths)
+    _check_size(sum(samples) * inputs * 12 + sum(a * b * 8 for a, b in pairwise((inputs, *widths, classes))), seed)
     generator = torch.Generator().manual_seed(seed)
     sizes = (inputs, *widths, classes)
     weights = [_weights(*pair, generator) for pair in pairwise(sizes)]
@@ -64,4 +66,18 @@ def _check(samples: tuple[int, int], inputs: int, classes: int, widths: tuple[in
             f"A teacher task cannot have {samples=}, {inputs=}, {classes=}, {widths=}.\n"
             "There would be nothing to learn or nothing to test on. "
             "Give two numbers of samples, all counts at least 1, and at least 2 classes."
+        )
+
+
+def _check_size(needed: int, seed: int) -> None:
+    """Refuse data that do not fit into memory, and a seed that no generator takes."""
+    if needed > memory():
+        raise OutOfResources(
+            f"This teacher task would need {float(needed):.1e} bytes, this machine has {memory():.1e}.\n"
+            "Nothing was generated. Give fewer samples, inputs or widths."
+        )
+    if not 0 <= seed < 2**63:
+        raise InvalidInput(
+            f"seed must be a whole number of at least 0 and below 2^63, got {seed}.\n"
+            "The same data could not be drawn again. Give a smaller one."
         )

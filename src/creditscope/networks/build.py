@@ -8,6 +8,7 @@ import torch
 
 from creditscope.networks import networks
 from creditscope.networks.options import whole
+from creditscope.networks.sizes import check_size
 from creditscope.networks.staged import StagedNetwork
 from creditscope.options import Option, filled, options_of
 
@@ -26,6 +27,7 @@ def build(name: str, inputs: int | tuple[int, ...], classes: int, seed: int, **o
     given = filled("network", name, network_options(name), options)
     whole("classes", classes, 2)
     shape = inputs if isinstance(inputs, int) else tuple(inputs)
+    check_size(name, shape, classes, given)
     built: StagedNetwork = networks[name](shape, classes, **given, generator=weight_generator(seed))
     return built
 

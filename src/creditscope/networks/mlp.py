@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from creditscope.errors import InvalidInput
 from creditscope.networks import network
-from creditscope.networks.options import features, whole
+from creditscope.networks.options import depth_of, features, whole
 from creditscope.networks.staged import StagedNetwork, initialise
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -80,7 +80,7 @@ class MLP(StagedNetwork):
     ) -> None:
         super().__init__()
         self.residual = residual
-        every = _widths(widths, whole("depth", depth, 0))
+        every = _widths(widths, depth_of(depth))
         _one_of("activation", activation, tuple(ACTIVATIONS))
         _one_of("normalisation", normalisation, tuple(NORMALISATIONS))
         _one_of("initial", initial, tuple(INITIAL))

@@ -6,6 +6,17 @@ import math
 
 from creditscope.errors import InvalidInput
 
+MOST_BLOCKS = 10_000  # no network of this kind has more, and a misprint is refused before it is built
+
+
+def depth_of(depth: int) -> int:
+    """`depth` if a network can have that many blocks."""
+    if whole("depth", depth, 0) > MOST_BLOCKS:
+        raise InvalidInput(
+            f"depth is {depth:,}.\nBuilding that many blocks would not end. Give at most {MOST_BLOCKS:,}."
+        )
+    return depth
+
 
 def whole(option: str, value: int, least: int) -> int:
     """`value` if it is a whole number of at least `least`."""

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from creditscope.networks import network
-from creditscope.networks.options import features, whole, within
+from creditscope.networks.options import depth_of, features, whole, within
 from creditscope.networks.staged import StagedNetwork, initialise
 
 
@@ -56,7 +56,7 @@ class ResidualMLP(StagedNetwork):
         whole("d", d, 1)
         within("w2_std", w2_std, 0.0, math.inf)
         self.embed = nn.Linear(features(inputs), d)
-        blocks = [ResidualBlock(d) for _ in range(whole("depth", depth, 0))]
+        blocks = [ResidualBlock(d) for _ in range(depth_of(depth))]
         self.blocks = nn.ModuleList(blocks)
         self.out_ln = nn.LayerNorm(d) if terminal_ln else nn.Identity()
         self.out_head = nn.Linear(d, classes)

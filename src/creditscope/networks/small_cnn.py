@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from creditscope.errors import InvalidInput
 from creditscope.networks import network
-from creditscope.networks.options import image_at_least, image_shape, whole
+from creditscope.networks.options import depth_of, image_at_least, image_shape, whole
 from creditscope.networks.staged import StagedNetwork, initialise
 
 
@@ -95,7 +95,7 @@ class SmallCNN(StagedNetwork):
 
 
 def _stages_kept(depth: int) -> None:
-    if whole("depth", depth, 0) > 3:
+    if depth_of(depth) > 3:
         raise InvalidInput(
             f"depth is {depth}, but 'small_cnn' has three stages after its embedding.\n"
             "There is no fourth stage, so the record would name a network that does not exist.\n"

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from creditscope.networks import network
-from creditscope.networks.options import image_at_least, image_shape, whole
+from creditscope.networks.options import depth_of, image_at_least, image_shape, whole
 from creditscope.networks.staged import StagedNetwork, initialise
 
 
@@ -56,7 +56,7 @@ class SmallResNet(StagedNetwork):
         shape = image_shape(self.name, inputs)
         image_at_least(4, shape, "The second and third group of blocks halve them.")
         whole("channels", channels, 1)
-        groups = [3 * index // depth for index in range(whole("depth", depth, 0))]
+        groups = [3 * index // depth for index in range(depth_of(depth))]
         widths = [channels, *(channels * 2**group for group in groups)]
         self.embed = nn.Conv2d(shape[0], channels, 3, padding=1, bias=False)
         self.embed_bn = nn.BatchNorm2d(channels)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.networks import network
-from creditscope.networks.options import features, whole, within
+from creditscope.networks.options import depth_of, features, whole, within
 from creditscope.networks.staged import StagedNetwork, initialise
 
 
@@ -52,7 +52,7 @@ class StudentNet(StagedNetwork):
         whole("d", d, 1)
         within("alpha", alpha, 0.0, 1.0)
         self.embed = nn.Linear(features(inputs), d)
-        self.blocks = nn.ModuleList(StudentBlock(d, alpha) for _ in range(whole("depth", depth, 0)))
+        self.blocks = nn.ModuleList(StudentBlock(d, alpha) for _ in range(depth_of(depth)))
         self.head = nn.Linear(d, classes)
         initialise(self, generator)
 

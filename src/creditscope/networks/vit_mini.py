@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from creditscope.networks import network
-from creditscope.networks.options import heads_of, image_shape, patches, whole
+from creditscope.networks.options import depth_of, heads_of, image_shape, patches, whole
 from creditscope.networks.staged import StagedNetwork, initialise
 
 
@@ -89,7 +89,7 @@ class VisionTransformer(StagedNetwork):
         self.patch_embed = nn.Linear(shape[0] * patch * patch, d)
         self.cls_token = nn.Parameter(torch.empty(1, 1, d))
         self.pos_embed = nn.Parameter(torch.empty(1, 1 + count, d))
-        self.blocks = nn.ModuleList(TransformerBlock(d, heads, mlp_ratio) for _ in range(whole("depth", depth, 0)))
+        self.blocks = nn.ModuleList(TransformerBlock(d, heads, mlp_ratio) for _ in range(depth_of(depth)))
         self.norm = nn.LayerNorm(d)
         self.head = nn.Linear(d, classes)
         initialise(self, generator)

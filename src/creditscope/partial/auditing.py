@@ -191,9 +191,9 @@ def _check(protocol: str, counts: Mapping[str, int | None]) -> None:
             "A log gives no bound on that form. Use three or four, or audit the weights."
         )
     for name, given in counts.items():
-        if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
+        if given is not None and (isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 10**9):
             raise InvalidInput(
-                f"{name} must be a positive whole number, got {given!r}.\n"
+                f"{name} must be a positive whole number of at most 10^9, got {given!r}.\n"
                 "Bounds and intervals depend on it. Give that of the logged runs."
             )
 

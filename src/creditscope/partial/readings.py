@@ -77,7 +77,7 @@ def scale(norms: Norms, blocks: int | None) -> Reading:
     every state is known this is D1 itself. A bound above the limit fires; one below decides nothing.
     """
     known = dict(sorted((layer, size) for layer, size in norms.items() if layer != LAST))
-    complete = blocks is not None and list(known) == list(range(blocks + 1))
+    complete = blocks is not None and len(known) == blocks + 1 and list(known) == list(range(blocks + 1))
     if len(known) < 2:
         state = Coverage.OPEN if norms else Coverage.MISSING
         return Reading(state=state, finding=_finding("D1", _too_few(norms)), needed=_for_scale(norms, blocks))

@@ -20,6 +20,7 @@ from creditscope.methods.rule import CreditRule, run_generator
 from creditscope.methods.wrappers import wrapped
 from creditscope.networks import networks
 from creditscope.networks.build import build
+from creditscope.networks.sizes import IN_TRAINING, check_size
 from creditscope.networks.staged import StagedNetwork
 from creditscope.plugins import load_plugin
 from creditscope.records.folder import RECORD, snapshot_path
@@ -144,6 +145,7 @@ def check(spec: RunSpec, *, data_folder: Path | None = None) -> None:
     spec.resolved()
     load_plugins(spec)
     data, rule = load_data(spec, data_folder), make_rule(spec)
+    check_size(spec.network, data.shape, data.classes, spec.network_options, copies=IN_TRAINING)
     rule.scope(rule.prepare(make_network(spec, data), data.example))
 
 

@@ -53,8 +53,8 @@ class RunSpec(Record):
     method_options: Options = Field(default_factory=dict)
     penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     control: str = "none"
-    epochs: int = Field(default=100, ge=0)
-    batch_size: int = Field(default=128, ge=1)
+    epochs: int = Field(default=100, ge=0, le=1_000_000)
+    batch_size: int = Field(default=128, ge=1, le=10**9)
     learning_rate: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
     weight_decay: float = Field(default=0.01, ge=0, allow_inf_nan=False)
     augment: bool = True
@@ -62,7 +62,7 @@ class RunSpec(Record):
     optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
     schedule: Literal["cosine", "constant"] = "cosine"
     loss: Literal["cross_entropy", "squared_error", "sigmoid"] = "cross_entropy"
-    seed: int = Field(default=42, ge=0)
+    seed: int = Field(default=42, ge=0, le=2**63 - 1)
     plugins: tuple[str, ...] = ()
 
     @field_validator("control")
@@ -152,6 +152,8 @@ def first_problem(error: ValidationError) -> tuple[str, str]:
         return name, f"has the invalid value {given!r}: {str(first['ctx']['error']).rstrip('.')}"
     if name not in RunSpec.model_fields:
         return name, "is not a setting of a run"
+    if first["type"] == "less_than_equal":
+        return name, f"must be at most {first['ctx']['le']:,}, got {given!r}"
     return name, f"must be {_demand(RunSpec.model_fields[name])}, got {given!r}"
 
 

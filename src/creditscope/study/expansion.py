@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from creditscope.control import Control
-from creditscope.errors import CreditscopeError, InvalidInput, UnknownName
+from creditscope.errors import CreditscopeError, InvalidInput, OutOfResources, UnknownName
 from creditscope.options import Option, options_of
 from creditscope.records.labels import PARTS
 from creditscope.registry import unknown
@@ -145,21 +145,30 @@ def _rungs(study: Study, spec: RunSpec) -> list[str]:
             "controls",
             f"the network {spec.network!r} has no option depth; name the rungs: ladder-1, ladder-2, ...",
         )
+    if depth > MOST_RUNS:
+        refuse(study.source, "", "controls", f"a ladder of {depth:,} rungs exceeds the {MOST_RUNS:,} runs of a study.")
     return [str(rung) for rung in Control.ladder(depth)]
 
 
 def check(study: Study, specs: Sequence[RunSpec]) -> None:
     """Refuse names, options and values with which a run could not start; needs torch, unlike the expansion."""
+    from creditscope.networks.sizes import check_options
     from creditscope.runs.run import make_recipe, make_rule
 
+    sized: set[str] = set()
     for spec in specs:
         for part in PARTS:
             _check_part(study, spec, part)
         try:
             make_recipe(spec)
             make_rule(spec)
+            network = f"{spec.network} {sorted(spec.network_options.items())}"
+            if network not in sized:
+                check_options(spec.network, spec.network_options)
+            sized.add(network)
         except CreditscopeError as error:
-            raise InvalidInput(f"{study.source}, {spec.title}: {error}\nNothing was run.") from error
+            kind = OutOfResources if isinstance(error, OutOfResources) else InvalidInput
+            raise kind(f"{study.source}, {spec.title}: {error}\nNothing was run.") from error
 
 
 def _check_part(study: Study, spec: RunSpec, part: str) -> None:

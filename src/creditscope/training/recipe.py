@@ -15,6 +15,7 @@ from creditscope.methods.loss import LOSSES
 
 OPTIMISERS: Mapping[str, Any] = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 SCHEDULES = ("cosine", "constant")
+MOST_EPOCHS, MOST_IMAGES = 1_000_000, 10**9  # more is a misprint: at a second an epoch, 12 days
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,12 @@ class Recipe:
     loss: str = "cross_entropy"
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 0), ("batch_size", 1)):
+        for name, least, most in (("epochs", 0, MOST_EPOCHS), ("batch_size", 1, MOST_IMAGES)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                bound = f"of at most {most:,}" if isinstance(value, int) and value > most else f"of at least {least}"
                 raise InvalidInput(
-                    f"{name} must be a whole number of at least {least}, got {value!r}.\n"
+                    f"{name} must be a whole number {bound}, got {value!r}.\n"
                     "No run could be trained with it. Correct the recipe."
                 )
         if not 0 < self.learning_rate < math.inf or not 0 <= self.weight_decay < math.inf:
