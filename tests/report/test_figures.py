@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.report.made import report
 from tests.report.made_runs import run
 
 from creditscope.errors import InvalidInput
-from creditscope.report.charts.figures import write_figures
+from creditscope.report.charts.figures import figures, rendered, write_figures
 from creditscope.report.charts.inputs import ChartInputs
+from creditscope.report.charts.theme import PAPER
 from creditscope.report.views import from_report, from_runs
 
 BEGINS = {"pdf": b"%PDF", "svg": b"<svg", "png": b"\x89PNG"}
@@ -31,6 +34,19 @@ def test_an_svg_holds_the_words_of_its_chart_as_text_and_no_colour_of_a_page(tmp
     assert "&lt;script&gt;alert(1)" in text
     assert "<script" not in text
     assert "var(--" not in text
+
+
+@pytest.mark.parametrize(
+    "name", ["line\n" * 3000, "x" * 100_000, "a\x1b[2J\x00\ud800\u202eb"], ids=["lines", "long", "odd"]
+)
+def test_a_hostile_name_neither_aborts_nor_stalls_the_converter(name, tmp_path):
+    views = [replace(view, label=name, title=name) for view in from_runs([run("dfa", healthy=True)])]
+    views += [replace(view, label=name + "!") for view in from_runs([run("bp", healthy=True)])]
+    inputs = ChartInputs(views)
+    assert len(set(inputs.names)) == 2  # names that differ at their end stay apart
+    assert max(map(len, inputs.names)) <= 60
+    assert all("\n" not in text and "\x1b" not in text for text in inputs.names)
+    rendered(figures(inputs, PAPER)[-1].spec, "png")
 
 
 def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path):

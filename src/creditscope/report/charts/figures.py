@@ -13,6 +13,7 @@ from creditscope.report.charts.inputs import ChartInputs, ChartPlan
 from creditscope.report.charts.marks import specification_of
 from creditscope.report.charts.plans import plans
 from creditscope.report.charts.rows import Row
+from creditscope.report.charts.series import chart_name
 from creditscope.report.charts.theme import PAPER, Style
 
 Format = Literal["pdf", "svg", "png"]
@@ -58,7 +59,12 @@ def _filled(spec: dict[str, Any], rows: dict[str, list[Row]]) -> dict[str, Any]:
 def _finite(row: Row) -> Row:
     """The row with None for numbers that JSON does not know: a diverged network has charts too."""
     return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()
+        name: None
+        if isinstance(value, float) and not math.isfinite(value)
+        else chart_name(value)
+        if isinstance(value, str)
+        else value
+        for name, value in row.items()
     }
 
 

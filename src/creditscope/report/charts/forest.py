@@ -10,6 +10,7 @@ from creditscope.errors import InvalidInput
 from creditscope.files import atomic_write
 from creditscope.report.charts.figures import rendered
 from creditscope.report.charts.rows import drawable
+from creditscope.report.charts.series import chart_name
 from creditscope.report.charts.theme import PAPER, Style
 from creditscope.statistics.comparison import PairComparison
 
@@ -47,7 +48,7 @@ def write_forest(pairs: Sequence[PairComparison], path: Path) -> Path:
 def _row(pair: PairComparison) -> dict[str, Any]:
     low, high = pair.interval or (None, None)
     return {
-        "pair": f"{pair.left} - {pair.right}",
+        "pair": f"{chart_name(pair.left)} - {chart_name(pair.right)}",
         "value": drawable(100 * pair.difference),
         "low": drawable(None if low is None else 100 * low),
         "high": drawable(None if high is None else 100 * high),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from creditscope.report.charts.margins import Decision
 from creditscope.report.charts.marks import Definition
 from creditscope.report.charts.rows import Row
-from creditscope.report.charts.series import Group, Look, Series, looks
+from creditscope.report.charts.series import Group, Look, Series, chart_name, looks
 from creditscope.report.views import AuditView
 from creditscope.verdict import Finding, Measurement
 
@@ -30,6 +30,15 @@ class ChartInputs:
     margins: Mapping[str, Measurement] = field(default_factory=dict)
     decisions: Sequence[Decision] = ()
     looks: Mapping[str, Look] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Names become such as a chart can show; a record from elsewhere may hold any."""
+        views = [replace(view, label=chart_name(view.label), title=chart_name(view.title)) for view in self.views]
+        object.__setattr__(self, "views", views)
+        object.__setattr__(self, "margins", {chart_name(name): value for name, value in self.margins.items()})
+        object.__setattr__(self, "looks", {chart_name(name): value for name, value in self.looks.items()})
+        decisions = [replace(one, label=chart_name(one.label)) for one in self.decisions]
+        object.__setattr__(self, "decisions", decisions)
 
     @property
     def names(self) -> tuple[str, ...]:

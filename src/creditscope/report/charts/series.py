@@ -13,6 +13,7 @@ from zlib import crc32
 from creditscope.records.labels import flatten, label
 from creditscope.report.charts.theme import LIGHT, SHAPES
 from creditscope.report.views import AuditView
+from creditscope.terminal import one_line
 
 COLOURS = len(LIGHT.series)
 # Methods that are often seen together: their looks differ. Any other name has a place that follows from its letters.
@@ -27,6 +28,19 @@ FIRST = (
     "predictive_coding",
     "target_prop",
 )
+
+
+NAME = 60  # letters of a name in a chart; the converter of charts hangs on very long ones
+
+
+def chart_name(name: str) -> str:
+    r"""A name as a chart can show it: one line, printable, cut where it is long; names that differ stay apart.
+
+    >>> chart_name("two\nlines")
+    'two lines'
+    """
+    line = one_line(name, 10 * NAME)
+    return line if len(line) <= NAME else f"{line[: NAME - 10]}… {crc32(name.encode(errors='replace')):08x}"
 
 
 @dataclass(frozen=True, slots=True)
