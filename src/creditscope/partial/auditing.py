@@ -192,8 +192,9 @@ def _check(protocol: str, counts: Mapping[str, int | None]) -> None:
         )
     for name, given in counts.items():
         if given is not None and (isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 10**9):
+            over = isinstance(given, int) and given > 1
             raise InvalidInput(
-                f"{name} must be a positive whole number of at most 10^9, got {given!r}.\n"
+                f"{name} must be a positive whole number{' of at most 10^9' * over}, got {given!r}.\n"
                 "Bounds and intervals depend on it. Give that of the logged runs."
             )
 

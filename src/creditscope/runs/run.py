@@ -20,7 +20,7 @@ from creditscope.methods.rule import CreditRule, run_generator
 from creditscope.methods.wrappers import wrapped
 from creditscope.networks import networks
 from creditscope.networks.build import build
-from creditscope.networks.sizes import IN_TRAINING, check_size
+from creditscope.networks.sizes import IN_TRAINING, check_options, check_size
 from creditscope.networks.staged import StagedNetwork
 from creditscope.plugins import load_plugin
 from creditscope.records.folder import RECORD, snapshot_path
@@ -56,6 +56,11 @@ def _check_network(spec: RunSpec) -> None:
     depth = spec.setting("network.depth")
     if isinstance(depth, int):
         Control.parse(spec.control).check(depth)
+
+
+def check_network_options(spec: RunSpec) -> None:
+    """Refuse options with which the network cannot be made or trained here, before any data are loaded."""
+    check_options(spec.network, spec.network_options)
 
 
 def make_network(spec: RunSpec, data: Dataset) -> StagedNetwork:

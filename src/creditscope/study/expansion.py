@@ -152,8 +152,7 @@ def _rungs(study: Study, spec: RunSpec) -> list[str]:
 
 def check(study: Study, specs: Sequence[RunSpec]) -> None:
     """Refuse names, options and values with which a run could not start; needs torch, unlike the expansion."""
-    from creditscope.networks.sizes import check_options
-    from creditscope.runs.run import make_recipe, make_rule
+    from creditscope.runs.run import check_network_options, make_recipe, make_rule
 
     sized: set[str] = set()
     for spec in specs:
@@ -164,7 +163,7 @@ def check(study: Study, specs: Sequence[RunSpec]) -> None:
             make_rule(spec)
             network = f"{spec.network} {sorted(spec.network_options.items())}"
             if network not in sized:
-                check_options(spec.network, spec.network_options)
+                check_network_options(spec)
             sized.add(network)
         except CreditscopeError as error:
             kind = OutOfResources if isinstance(error, OutOfResources) else InvalidInput
