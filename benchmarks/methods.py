@@ -1,17 +1,25 @@
-"""What does a training step of every registered rule cost?  In steps of backprop, on one thread."""
+"""What does a training step of every registered rule cost?  In steps of backprop, on one thread.
+
+python benchmarks/methods.py results/method_costs.json   also writes the figures that the docs show
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from _timing import interleaved, ratio
 
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
+from creditscope.files import write_text
 from creditscope.methods import methods
 from creditscope.methods.descent import Descent, laid_out
 from creditscope.methods.rule import CreditRule, Moment
@@ -30,13 +38,20 @@ CEILINGS = {
     "forward_gradient": 1.6,
     "predictive_coding": (2 + 1.6 * PC_STEPS) / 3,
 }
+VARIANTS: dict[str, tuple[Mapping[str, Any], ...]] = {  # the options of the field's studies
+    "sign_symmetry": ({"magnitudes": "redrawn"},),
+    "local_loss": ({"prediction": "sum"},),
+    "predictive_coding": ({"multipliers": True}, {"prediction": "fixed"}),
+    "forward_gradient": ({"draws": 16},),
+}
 
 
 @dataclass(frozen=True)
 class Result:
-    """The cost of one rule, with its ceiling where it has one."""
+    """The cost of one rule with some options, with its ceiling where it has one."""
 
     name: str
+    options: Mapping[str, Any]
     network: str
     measured: float
     ceiling: float | None
@@ -44,7 +59,8 @@ class Result:
     def __str__(self) -> str:
         said = "" if self.ceiling is None else f"at most {self.ceiling:.2f}"
         kept = "" if self.ceiling is None else "kept" if self.measured <= self.ceiling else "MISSED"
-        return f"{self.name:<28}{self.network:<10}{self.measured:>8.2f}   {said:<14}{kept}"
+        label = " ".join([self.name, *(f"{option}={value}" for option, value in self.options.items())])
+        return f"{label:<38}{self.network:<10}{self.measured:>8.2f}   {said:<14}{kept}"
 
 
 def batch() -> Batch:
@@ -90,25 +106,49 @@ def first_supported(rule: CreditRule, on: Batch) -> tuple[str, Callable[[], None
 
 
 def results() -> list[Result]:
-    """Every rule with its default options, from one interleaved run."""
+    """Every rule with its default options, then with those of the field's studies, from one interleaved run."""
     on = batch()
     ways = {f"bp on {network}": steps(methods["bp"](), on, network) for network in NETWORKS}
     places = {}
-    for name in methods:
-        places[name], ways[name] = first_supported(methods[name](), on)
-    taken = interleaved(ways, REPEATS, time.process_time)
-    costs = {
-        name: ratio(taken, name, f"bp on {place}") * STEPS / period(methods[name]()) for name, place in places.items()
+    rules = {
+        (name, index): methods[name](**options) for name in methods for index, options in enumerate(_options(name))
     }
-    return [Result(name, places[name], cost, CEILINGS.get(name)) for name, cost in costs.items()]
+    for key, rule in rules.items():
+        places[key], ways[str(key)] = first_supported(rule, on)
+    taken = interleaved(ways, REPEATS, time.process_time)
+    return [
+        Result(
+            key[0],
+            _options(key[0])[key[1]],
+            place,
+            ratio(taken, str(key), f"bp on {place}") * STEPS / period(rules[key]),
+            CEILINGS.get(key[0]) if key[1] == 0 else None,
+        )
+        for key, place in places.items()
+    ]
+
+
+def _options(name: str) -> tuple[Mapping[str, Any], ...]:
+    """The options with which a rule is measured; first the default ones."""
+    return ({}, *VARIANTS.get(name, ()))
+
+
+def written(found: list[Result], path: Path) -> Path:
+    """The figures as JSON, with the setting in which they were measured."""
+    setting = {"batch": BATCH, "inputs": INPUTS, "threads": 1, "cores": os.cpu_count(), "torch": torch.__version__}
+    content = {"setting": setting, "load": round(os.getloadavg()[0], 1), "steps": [asdict(result) for result in found]}
+    return write_text(path, json.dumps(content, indent=1) + "\n")
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table; with a path, write it too."""
     torch.set_num_threads(1)
     print(f"a step in backprop steps, batch {BATCH}, {INPUTS} inputs, one thread, {os.cpu_count()} cores")
-    for result in results():
+    found = results()
+    for result in found:
         print(result)
+    if len(sys.argv) > 1:
+        print(written(found, Path(sys.argv[1])))
 
 
 if __name__ == "__main__":

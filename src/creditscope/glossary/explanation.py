@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from creditscope.diagnostics import CODE, Diagnostic, diagnostics
 from creditscope.errors import UnknownName
 from creditscope.glossary import Term, by_group, term_named, terms
+from creditscope.options import options_of
 from creditscope.protocols import PROTOCOLS
 from creditscope.registry import did_you_mean
 
@@ -115,7 +116,7 @@ def _of_entry(word: str) -> Explanation:
     from creditscope.networks import networks
 
     if word in methods:
-        return _of_method(methods[word])
+        return of_method(methods[word])
     for kind, registry in (("network", networks), ("dataset", datasets)):
         if word in registry:
             return Explanation(f"{word}  ({kind})", registry[word].summary, {})
@@ -124,9 +125,20 @@ def _of_entry(word: str) -> Explanation:
     raise UnknownName(f"There is no explanation of {word!r}.{hint}\n`creditscope explain` lists every word.")
 
 
-def _of_method(rule: type[CreditRule]) -> Explanation:
+def of_method(rule: type[CreditRule]) -> Explanation:
+    """Formula, feedback, reference, networks, what is proved, when it fails, options and paper of a rule."""
     facts = rule.facts
-    sections = {} if facts is None else {"Formula": facts.formula, "Feedback": facts.feedback, "Paper": facts.paper}
+    declared = {} if facts is None else {"Formula": facts.formula, "Feedback": facts.feedback}
+    options = ", ".join(f"{name} = {value}" for name, value in options_of("method", rule).items())
+    sections = {
+        **declared,
+        "Compared with": (facts.reference if facts is not None else "") or "the gradient of backprop",
+        "Networks": ", ".join(rule.networks) if rule.networks is not None else "all",
+        "What a test proves": "\n".join(rule.identities),
+        "When it fails": rule.fails,
+        "Options": options,
+        "Paper": "" if facts is None else facts.paper,
+    }
     known = {heading: text for heading, text in sections.items() if text}
     return Explanation(f"{rule.name}  (method)", rule.summary, known)
 

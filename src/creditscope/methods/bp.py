@@ -72,6 +72,16 @@ def _derivatives(
     summary="Backpropagation: the true gradient, end to end.",
     formula="a_l = g_l = ∂ℓ/∂h_l",
     paper="Rumelhart, Hinton and Williams (1986)",
+    identities={
+        "a_l is the gradient of each sample's own loss, to 1e-12": (
+            "tests/methods/test_bp.py::test_signals_are_each_samples_own_gradient"
+        ),
+        "the updates are the gradients of the mean loss": (
+            "tests/methods/test_bp.py::test_gradients_are_those_of_the_mean_loss"
+        ),
+    },
+    fails="It is the reference, not a local rule: credit passes through the transpose of every weight above, and no "
+    "block can learn before the loss is known.",
 )
 @dataclass(frozen=True)
 class Backprop(EndToEnd):

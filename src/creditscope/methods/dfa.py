@@ -22,6 +22,14 @@ from creditscope.networks.staged import StagedNetwork
     formula="a_l = e B_l,  e = softmax(logits) - onehot(labels)",
     feedback="B_l (classes × features of h_l) ~ N(0, 1)/√classes, drawn once",
     paper="Nøkland (2016)",
+    identities={
+        "with B_l = ∂logits/∂h_l of a sample in place of the feedback, a_l = g_l": (
+            "tests/contracts/test_every_method.py::test_every_method_keeps_every_clause"
+        ),
+        "DFA = softmax(logits) B_l + DRTP": "tests/methods/test_drtp.py::test_dfa_is_the_projected_answer_plus_drtp",
+    },
+    fails="Nothing in the rule bounds the branches: the stream can grow until the reference gradient vanishes, and "
+    "the network end below its frozen control. A small penalty on the branches keeps the stream.",
 )
 @dataclass(frozen=True)
 class DirectFeedback(LocalRule):

@@ -19,6 +19,14 @@ from creditscope.methods.local import LocalPass
     formula="a_l = -y B_l,  y = onehot(labels)",
     feedback="B_l (classes × features of h_l) ~ N(0, 1)/√classes, drawn once",
     paper="Frenkel, Lefebvre and Bol (2021)",
+    identities={
+        "DRTP = DFA - softmax(logits) B_l": "tests/methods/test_drtp.py::test_dfa_is_the_projected_answer_plus_drtp",
+        "credit does not move with the logits": (
+            "tests/methods/test_drtp.py::test_credit_does_not_move_with_the_logits"
+        ),
+    },
+    fails="A sample that is already right is pushed as hard as one that is wrong, and nothing stops the stream from "
+    "growing: it shares the failures of DFA.",
 )
 @dataclass(frozen=True)
 class TargetProjection(DirectFeedback):

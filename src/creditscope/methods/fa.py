@@ -21,6 +21,16 @@ from creditscope.networks.staged import StagedNetwork
     formula="a_L = g_L through the read-out;  a_l = a_{l+1} B_l",
     feedback="B_l (features of h_{l+1} × features of h_l) ~ N(0, 1)/√rows, drawn once",
     paper="Lillicrap et al. (2016), at block level",
+    identities={
+        "with B_l = ∂h_{l+1}/∂h_l of a sample in place of the feedback, a_l = g_l": (
+            "tests/contracts/test_every_method.py::test_every_method_keeps_every_clause"
+        ),
+        "a_L = g_L, and no other state is exact": (
+            "tests/methods/test_fa.py::test_the_deepest_layer_and_no_other_is_exact"
+        ),
+    },
+    fails="Blocks must align with their random B_l, each through those above it. Convolutional and deep networks do "
+    "so badly (Bartunov et al., 2018).",
 )
 @dataclass(frozen=True)
 class BlockFeedback(LocalRule):

@@ -21,6 +21,16 @@ from creditscope.networks.staged import StagedNetwork
     formula="y = x Wᵀ;  ∂ℓ/∂x := (∂ℓ/∂y) B,  ∂ℓ/∂W = (∂ℓ/∂y)ᵀ x",
     feedback="B (the shape of W) ~ N(0, 1)/√fan_out for every Linear and Conv2d, drawn once",
     paper="Lillicrap et al. (2016)",
+    identities={
+        "with B = W it is backprop, in signals and updates": (
+            "tests/methods/test_fa_weights.py::test_feedback_equal_to_the_weights_is_backprop"
+        ),
+        "for the same B its gradients are those of BioTorch": (
+            "tests/thirdparty/test_biotorch.py::test_fa_inside_every_weight_gives_biotorchs_gradients"
+        ),
+    },
+    fails="Every weight must align with its random B. On deep convolutional networks it stays far behind backprop "
+    "(Bartunov et al., 2018). Layers that multiply by a weight out of sight of Linear and Conv2d are refused.",
 )
 @dataclass(frozen=True)
 class WeightFeedback(InsideWeights):

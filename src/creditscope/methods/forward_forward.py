@@ -28,6 +28,14 @@ from creditscope.networks.staged import StagedNetwork
     paper="Hinton (2022)",
     reference="the layer's own loss",
     networks=("mlp",),
+    identities={
+        "the update is ∓(1 - σ(±(G - θ)))·2 h xᵀ on active units": (
+            "tests/methods/test_forward_forward.py::test_the_update_is_its_closed_form"
+        ),
+        "no layer hears of another": "tests/methods/test_forward_forward.py::test_no_layer_hears_of_another",
+    },
+    fails="A layer learns what its own goodness needs, whether or not later layers need it. Predicting takes a "
+    "forward pass for every class, and the label must fit into the input.",
 )
 @dataclass(frozen=True)
 class ForwardForward(CreditRule):

@@ -32,6 +32,14 @@ with warnings.catch_warnings():  # the first forward-mode pass of a process load
     summary="Forward gradients: credit is a random direction at the state, times the slope of the loss along it.",
     formula="a_l = mean over K draws of ⟨g_l, v⟩ v,  v ~ N(0, I),  ⟨g_l, v⟩ by forward-mode differentiation",
     paper="Baydin et al. (2022); at the states: Ren et al. (2023)",
+    identities={
+        "E a_l = g_l: z-test over 4,000 draws": "tests/methods/test_forward_gradient.py::test_it_is_unbiased",
+        "E cos(a_l, g_l) = √(K/(K + d + 1)) within 5 %": (
+            "tests/methods/test_forward_gradient.py::test_its_cosine_to_the_gradient_is_the_predicted_one"
+        ),
+    },
+    fails="Its noise grows with the width d of the state: one draw at d = 256 leaves a cosine of about 0.06 to the "
+    "gradient. A low Γ is then no fault of the implementation; compare it with the cosine of pure noise beside it.",
 )
 @dataclass(frozen=True)
 class ForwardGradient(LocalRule):

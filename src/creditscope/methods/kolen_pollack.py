@@ -20,6 +20,16 @@ from creditscope.networks.staged import StagedNetwork
     formula="y = x Wᵀ;  ∂ℓ/∂x := (∂ℓ/∂y) B,  ∂ℓ/∂W = (∂ℓ/∂y)ᵀ x;  B takes the steps of W, decay included",
     feedback="B_0 (the shape of W) ~ N(0, 1)/√fan_out for every Linear and Conv2d on the way back; then learnt",
     paper="Kolen and Pollack (1994); Akrout et al. (2019)",
+    identities={
+        "B_t - W_t = Π_s (1 - η_s λ) (B_0 - W_0), to 1e-12 in float64, under SGD and AdamW": (
+            "tests/methods/test_kolen_pollack.py::test_the_difference_from_the_weights_shrinks_by_the_decay_of_every_step"
+        ),
+        "once B = W it stays backprop": (
+            "tests/methods/test_kolen_pollack.py::test_once_equal_to_the_weights_it_stays_backprop"
+        ),
+    },
+    fails="Without weight decay B - W never shrinks. With a small ηλ it shrinks slowly, so that a short run is "
+    "trained by feedback that is still mostly random: read the angles in the history.",
 )
 @dataclass(frozen=True)
 class KolenPollack(LearntFeedback):

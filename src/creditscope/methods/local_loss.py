@@ -41,6 +41,16 @@ class Head(nn.Module):
     formula="a_l = ∂CE(M_l h_l, y)/∂h_l,  M_l trained on the same loss",
     reference="the loss of each state's own head",
     paper="Nøkland and Eidnes (2019); summed predictions: Mono-Forward, Gong, Li and Abdulla (2025)",
+    identities={
+        "weights above a state do not reach its credit": (
+            "tests/methods/test_local_loss.py::test_weights_above_do_not_reach_the_credit"
+        ),
+        "a block under the read-out whose head is the read-out learns by backprop": (
+            "tests/methods/test_local_loss.py::test_a_block_under_the_read_out_whose_head_is_the_read_out_learns_by_backprop"
+        ),
+    },
+    fails="It is greedy: early blocks learn what a linear head can read at once, and may discard what later blocks "
+    "need.",
 )
 @dataclass(frozen=True)
 class LocalLoss(LocalRule):

@@ -30,6 +30,16 @@ PROJECTION = "F"
     paper="Dellaferrera and Kreiman (2022); its limit: Srinivasan et al. (2023)",
     reference="adaptive feedback, B = W_0 F",
     networks=("mlp",),
+    identities={
+        "the update over ‖F‖ tends to adaptive feedback at order 1 as ‖F‖ → 0": (
+            "tests/methods/test_pepita.py::test_the_update_over_the_size_of_the_projection_tends_to_adaptive_feedback_at_order_one"
+        ),
+        "at the first layer the limit is feedback alignment with B = W_0 F": (
+            "tests/methods/test_pepita.py::test_at_the_first_layer_the_limit_is_feedback_alignment_with_w_times_f"
+        ),
+    },
+    fails="Every layer hears the error through the weights below it, on top of a difference of two passes that "
+    "shrinks with ‖F‖. Normalisation and residual additions have no update and are refused.",
 )
 @dataclass(frozen=True)
 class Pepita(CreditRule):

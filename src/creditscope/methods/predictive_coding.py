@@ -58,6 +58,16 @@ class Relaxed:
     "multipliers a_l = -(ρ ε_l + λ_l),  E = ℓ + (ρ/2) Σ_l ‖ε_l + λ_l/ρ‖²,  λ_l += α ε_l",
     paper="Whittington and Bogacz (2017); fixed prediction: Millidge, Tschantz and Buckley (2022); "
     "multipliers: Seely (2026)",
+    identities={
+        "with fixed predictions credit and updates are those of backprop": (
+            "tests/methods/test_predictive_coding.py::test_fixed_predictions_are_backprop_in_signals_and_updates"
+        ),
+        "on a linear network it settles at backprop with multipliers (1e-6), and elsewhere without": (
+            "tests/methods/test_predictive_coding.py::test_multipliers_settle_at_backprop_on_a_linear_network_and_plain_coding_does_not"
+        ),
+    },
+    fails="Plain coding is not backprop: its equilibrium lies elsewhere. Too few steps do not reach the first "
+    "states; a step that is too long raises the energy, and the run stops.",
 )
 @dataclass(frozen=True)
 class PredictiveCoding(LocalRule):

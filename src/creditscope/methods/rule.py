@@ -120,6 +120,8 @@ class CreditRule(ABC):
     summary: ClassVar[str]
     revision: ClassVar[int] = 1
     facts: ClassVar[MethodFacts | None] = None  # set by @method
+    identities: ClassVar[Mapping[str, str]] = {}  # what is proved about it, with the test; set by @method
+    fails: ClassVar[str] = ""  # when it fails; set by @method
     networks: ClassVar[tuple[str, ...] | None] = None  # registered networks that it supports; None for all
     uses_weights_above: ClassVar[bool] = False  # carries credit through the weights above: measured, not judged, by D9
     at_states: ClassVar[bool] = True  # False: no credit at the states; its updates alone can be compared

@@ -27,6 +27,17 @@ Magnitudes = Literal["uniform", "fixed", "redrawn"]
     feedback="M = c |N(0, 1)|, c the standard deviation of W at the start: drawn once (fixed) or before every step "
     "(redrawn); or M = c (uniform)",
     paper="Liao, Leibo and Poggio (2016)",
+    identities={
+        "with M = |W| it is backprop": (
+            "tests/methods/test_sign_symmetry.py::test_with_the_magnitudes_of_the_weights_it_is_backprop"
+        ),
+        "for the same M its three forms give the gradients of BioTorch": (
+            "tests/thirdparty/test_biotorch.py::test_sign_symmetry_gives_biotorchs_gradients"
+        ),
+    },
+    fails="Magnitudes other than |W| change the scale of credit from layer to layer. The paper relies on batch "
+    "normalisation; without it the scale drifts with depth. Signs are read from the weights above, so it is not "
+    "local.",
 )
 @dataclass(frozen=True)
 class SignSymmetry(InsideWeights):

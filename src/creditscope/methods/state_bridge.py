@@ -23,6 +23,13 @@ BRIDGE = "bridge"
     formula="a_l = ∂ℓ(readout(G(h_l, l/L, e)))/∂h_l,  e held constant,  G trained on mean‖G - h_L‖² / mean‖h_L‖²",
     paper="Hao, Wan and Zhai (2026)",
     networks=("resmlp", "student_net", "mlp"),
+    identities={
+        "with an oracle for G the credit is the gradient": (
+            "tests/methods/test_state_bridge.py::test_with_an_oracle_for_a_bridge_credit_is_the_gradient"
+        ),
+    },
+    fails="Credit is the slope of G, but only the values of G are taught: a bridge that predicts h_L well can have "
+    "the wrong slope. Streams must be flat and of one width.",
 )
 @dataclass(frozen=True)
 class StateBridge(BridgeRule):

@@ -24,6 +24,16 @@ from creditscope.networks.staged import StagedNetwork
     formula="y = x Wᵀ;  ∂ℓ/∂x := (∂ℓ/∂y) B;  noise phase: B ← (1 - λ_m) B + η_m mean(y ξᵀ),  y = W ξ,  ξ ~ N(0, σ²)",
     feedback="B_0 (the shape of W) ~ N(0, 1)/√fan_out for every Linear and Conv2d on the way back; then learnt",
     paper="Akrout et al. (2019)",
+    identities={
+        "cos(B, W) > 0.99 after a noise phase on fixed weights, and it rises with the phase's length": (
+            "tests/methods/test_weight_mirror.py::test_a_long_noise_phase_turns_the_feedback_to_the_weights"
+        ),
+        "a phase is its definition, one noise vector after the other": (
+            "tests/methods/test_weight_mirror.py::test_a_phase_is_its_definition"
+        ),
+    },
+    fails="B lags behind weights that move between noise phases; few, short or noisy phases leave it partly random: "
+    "read the angles in the history.",
 )
 @dataclass(frozen=True)
 class WeightMirror(LearntFeedback):
