@@ -142,7 +142,7 @@ benchmarks: install ## every benchmark, one after the other, on one thread
 	@for script in benchmarks/[!_]*.py; do echo "== $$script"; OMP_NUM_THREADS=1 $(BIN)/python "$$script"; done
 
 docs: install ## write the generated pages again
-	@for script in docs/generate/[!_]*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+	@for script in docs/generate/[!_]*.py; do echo "== $$script"; PYTHONPATH=. $(BIN)/python "$$script"; done
 
 site: $(VENV)/.installed-docs ## build the site into build/site, offline; a warning is an error
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs $(JOBS) -c docs -d build/doctrees . build/site

@@ -39,7 +39,7 @@ CEILINGS = {
     "predictive_coding": (2 + 1.6 * PC_STEPS) / 3,
 }
 VARIANTS: dict[str, tuple[Mapping[str, Any], ...]] = {  # the options of the field's studies
-    "sign_symmetry": ({"magnitudes": "redrawn"},),
+    "sign_symmetry": ({"magnitudes": "uniform"}, {"magnitudes": "redrawn"}),
     "local_loss": ({"prediction": "sum"},),
     "predictive_coding": ({"multipliers": True}, {"prediction": "fixed"}),
     "forward_gradient": ({"draws": 16},),

@@ -32,7 +32,7 @@ COSTS = RESULTS / "method_costs.json"
 PAGE = ROOT / "docs" / "field.md"
 IMAGES = ROOT / "docs" / "images"
 STUDIES = ("field_mnist1d", "field_cifar10", "field_own_recipes")
-LIGHT_STYLE = replace(PAPER, width=250, font_size=11)
+LIGHT_STYLE = replace(PAPER, width=280, font_size=11)
 STYLES: dict[str, Style] = {"light": LIGHT_STYLE, "dark": replace(LIGHT_STYLE, palette=DARK)}
 
 
@@ -60,7 +60,7 @@ class Field:
     def name(self, spec: RunSpec) -> str:
         """The method with its options; the network only where it is not the study's first one."""
         first = next(iter(self.runs.values())).network
-        label = named(flatten(spec.model_dump()), "method")
+        label = named(flatten(spec.model_dump()), "method").replace("(", " (")
         return label if spec.network == first else f"{label}, {spec.network}"
 
 
@@ -86,7 +86,7 @@ def cost(spec: RunSpec) -> str:
         if step["name"] == spec.method and all(full[name] == value for name, value in step["options"].items()):
             plain = spec.model_copy(update={"method_options": step["options"]}).options("method")
             if plain == full:
-                return number(step["measured"])
+                return f"{step['measured']:.2f}"
     return ABSENT
 
 
@@ -114,7 +114,7 @@ def alignment_text(records: Sequence[RunRecord], *, whole: bool = False) -> str:
         return "1, exact" if any(record.report and record.report.exact_layers for record in records) else ABSENT
     ends = values if whole else sorted({min(values), max(values)}) if not any(map(math.isnan, values)) else values
     joint = ", " if whole else " to "
-    return joint.join(f"{value:.2f}" for value in ends) + ("" if symbol == "Γ" else f" ({symbol})")
+    return joint.join(f"{round(value, 2) + 0.0:.2f}" for value in ends) + ("" if symbol == "Γ" else f" ({symbol})")
 
 
 def accuracy(row: AuditRow, *, control: bool = False) -> str:
@@ -179,10 +179,11 @@ NOTES = """## How to read the tables
 
 def _study(found: Field) -> list[str]:
     heading = f"## {found.study.title or found.study.name}"
-    setting = f"Study `studies/{found.study.name}.toml`: {_progress(found)}."
+    source = f"Study `studies/{found.study.name}.toml`"
     if not found.judged:
-        return [heading, f"{setting} No record yet: nothing can be concluded."]
-    return [heading, f"{setting} {_setting(found)}", *conclusions(found), _pictures(found), _table(found)]
+        return [heading, f"{source}: {counted(len(found.runs), 'run')}, no record yet."]
+    setting = f"{source}: {_progress(found)}."
+    return [heading, f"{setting} {_setting(found)}", *conclusions(found), _pictures(found), _tables(found)]
 
 
 def _progress(found: Field) -> str:
@@ -288,28 +289,34 @@ def _told(found: Field, row: AuditRow) -> str:
     return f"`{found.name(row.spec)}` with {accuracy(row)}, {row.verdict}"
 
 
-def _table(found: Field) -> str:
-    head = ("method", "accuracy", "frozen", "margin", "verdict", "Γ", "D1", "D2", "D10", "cost", "seeds")
-    return table(head, [_line(found, row) for row in found.trained])
+def _tables(found: Field) -> str:
+    """Accuracies with their verdicts, then what was measured besides; in two tables, so that both fit a page."""
+    verdicts = table(
+        ("method", "accuracy", "frozen", "margin", "verdict"), [_judged(found, row) for row in found.trained]
+    )
+    others = ("method", "Γ", "D1", "D2", "D10", "cost", "seeds")
+    measured = table(others, [_measured(found, row) for row in found.judged])
+    return f"{verdicts}\n\nWhat was measured besides:\n\n{measured}"
 
 
-def _line(found: Field, row: AuditRow) -> list[str]:
-    page_of = f"[{found.name(row.spec)}](methods/{row.spec.method}.md)"
-    if row.verdict is None:
-        return [page_of, *[ABSENT] * 3, "no record yet", *[ABSENT] * 4, cost(row.spec), "0"]
+def _link(found: Field, row: AuditRow) -> str:
+    return f"[{found.name(row.spec)}](methods/{row.spec.method}.md)"
+
+
+def breakable(verdict: object) -> str:
+    """A verdict that a narrow column may break after a plus."""
+    return str(verdict).replace("+", "+<wbr>")
+
+
+def _judged(found: Field, row: AuditRow) -> list[str]:
+    verdict = "no record yet" if row.verdict is None else breakable(row.verdict)
+    return [_link(found, row), accuracy(row), verdict, accuracy(row, control=True), margin(row.findings.get("D3"))]
+
+
+def _measured(found: Field, row: AuditRow) -> list[str]:
     records = [found.records[seed.key] for seed in row.seeds]
     numbers = [value(row.findings.get(code)) for code in ("D1", "D2", "D10")]
-    return [
-        page_of,
-        accuracy(row),
-        accuracy(row, control=True),
-        margin(row.findings.get("D3")),
-        str(row.verdict),
-        alignment_text(records),
-        *numbers,
-        cost(row.spec),
-        str(len(row.seeds)),
-    ]
+    return [_link(found, row), alignment_text(records), *numbers, cost(row.spec), str(len(row.seeds))]
 
 
 # --- the charts ---
@@ -326,7 +333,7 @@ def _pictures(found: Field) -> str:
 
 
 def _figure(found: Field, scheme: str, caption: str) -> str:
-    options = f":class: only-{scheme}\n:figclass: only-{scheme}\n:alt: {found.study.title}"
+    options = f":class: only-{scheme}\n:figclass: only-{scheme}\n:align: left\n:alt: {found.study.title}"
     return f"```{{figure}} images/{found.study.name}-{scheme}.svg\n{options}\n\n{caption}\n```"
 
 

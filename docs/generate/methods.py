@@ -10,16 +10,30 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from docs.generate.field import (
+    COSTS,
+    STUDIES,
+    Field,
+    accuracy,
+    alignment_text,
+    breakable,
+    costs,
+    field,
+    margin,
+    table,
+    value,
+)
+
 from creditscope.files import write_text
 from creditscope.glossary.explanation import of_method
+from creditscope.methods import __name__ as PACKAGE
 from creditscope.methods import methods
 from creditscope.methods.rule import CreditRule
 from creditscope.options import options_of
 from creditscope.protocols import DEFAULT
 from creditscope.records.labels import written
-from creditscope.report.numbers import ABSENT, number
+from creditscope.report.numbers import ABSENT
 from creditscope.study.tables import AuditRow, SeedRow
-from docs.generate.field import COSTS, STUDIES, Field, accuracy, alignment_text, costs, field, margin, table, value
 
 DOCS = Path(__file__).resolve().parents[1]
 FOLDER = DOCS / "methods"
@@ -35,14 +49,20 @@ SECTIONS = {
     "forward_forward": "forward-forward-and-pepita",
     "pepita": "forward-forward-and-pepita",
 }
+LOOP = "loss = rule.backward(inputs, labels)   # fills .grad of every parameter, like loss.backward()"
 PITFALLS = {"kolen_pollack": "14-feedback-without-decay.md"}
+
+
+def own() -> dict[str, type[CreditRule]]:
+    """The rules of this package; plugins have no page here."""
+    return {name: rule for name, rule in methods.items() if rule.__module__.startswith(f"{PACKAGE}.")}
 
 
 def files(fields: Sequence[Field]) -> dict[Path, str]:
     """Every file with its content."""
     overview, performance = DOCS / "methods.md", DOCS / "performance.md"
     return {
-        **{FOLDER / f"{name}.md": page(rule, fields) for name, rule in methods.items()},
+        **{FOLDER / f"{name}.md": page(rule, fields) for name, rule in own().items()},
         overview: _filled(overview.read_text(encoding="utf-8"), RULES, rules()),
         performance: _filled(performance.read_text(encoding="utf-8"), STEPS, steps()),
     }
@@ -71,9 +91,9 @@ def page(rule: type[CreditRule], fields: Sequence[Field]) -> str:
 
 def _section(heading: str, text: str) -> str:
     if heading == "Formula":
-        return "```\n" + "\n".join(part.strip() for part in text.split(",  ")) + "\n```"
+        return "```\n" + "\n".join(text.replace(";  ", ",  ").split(",  ")) + "\n```"
     ended = text if text.endswith(".") else f"{text}."
-    return ended[:1].upper() + ended[1:] if heading in ("Compared with", "When it fails") else ended
+    return ended[:1].upper() + ended[1:] if heading in ("Compared with", "Networks", "When it fails") else ended
 
 
 def _identities(rule: type[CreditRule]) -> str:
@@ -84,7 +104,8 @@ def _use(rule: type[CreditRule]) -> str:
     """On the command line, and in a loop of one's own where the rule binds to any model."""
     network = f" --network {rule.networks[0]}" if rule.networks is not None and "resmlp" not in rule.networks else ""
     command = f"```\ncreditscope train --method {rule.name}{network} --controls frozen   # on MNIST-1D, audited\n```"
-    loop = f'```python\nrule = creditscope.rule("{rule.name}", model, example=batch)\nloss = rule.backward(inputs, labels)   # fills .grad of every parameter\n```'
+    lines = (f'rule = creditscope.rule("{rule.name}", model, example=batch)', LOOP)
+    loop = "\n".join(("```python", *lines, "```"))
     where = "" if network else f"In your own loop, on your own model ([guide](../guides/train-by-dfa.md)):\n\n{loop}"
     return "\n\n".join(part for part in (command, where) if part)
 
@@ -101,13 +122,15 @@ def _options(rule: type[CreditRule]) -> str:
 
 def _cost(rule: type[CreditRule]) -> str:
     """The measured steps of the rule, with its limit where it has one."""
+    if rule.name == "bp":
+        return "A training step of backprop is the unit in which the cost of the others is measured."
     lines = []
     for step in costs():
         if step["name"] == rule.name:
             given = ", ".join(f"{name} = {written(option)}" for name, option in step["options"].items())
             label = f" with `{given}`" if given else ""
             limit = "" if step["ceiling"] is None else f" (at most {step['ceiling']:.2f})"
-            lines.append(f"A training step costs {number(step['measured'])} steps of backprop{label}{limit}.")
+            lines.append(f"A training step costs {step['measured']:.2f} steps of backprop{label}{limit}.")
     setting = f"Measured on `{_networks(rule.name)}` ([how](../performance.md#a-step-of-every-rule))."
     return " ".join([*lines, setting])
 
@@ -121,15 +144,17 @@ def _networks(name: str) -> str:
 
 def _cards(rule: type[CreditRule], fields: Sequence[Field]) -> list[str]:
     parts = [
-        f"From the records of the field's studies, under protocol `{DEFAULT}` ([all methods side by side, and how to read "
-        "the numbers](../field.md))."
+        f"From the records of the field's studies, under protocol `{DEFAULT}`. All methods side by side, and how to "
+        "read the numbers: [the field](../field.md)."
     ]
+    absent = []
     for found in fields:
-        rows = [row for row in found.trained if row.spec.method == rule.name]
-        for row in rows:
-            title = f"### {found.name(row.spec)}: `studies/{found.study.name}.toml`"
-            parts += [title, card(found, row) if row.verdict is not None else "No record yet."]
-    return parts
+        for row in (row for row in found.trained if row.spec.method == rule.name):
+            if row.verdict is None:
+                absent.append(f"{found.name(row.spec)} (`studies/{found.study.name}.toml`)")
+            else:
+                parts += [f"### {found.name(row.spec)} on {row.spec.data}", card(found, row)]
+    return [*parts, f"No record yet: {', '.join(absent)}."] if absent else parts
 
 
 def card(found: Field, row: AuditRow) -> str:
@@ -140,7 +165,7 @@ def card(found: Field, row: AuditRow) -> str:
         ["accuracy", *(f"{100 * seed.accuracy:.1f}" for seed in row.seeds), accuracy(row)],
         ["frozen control", *map(_control, row.seeds), accuracy(row, control=True)],
         ["margin (D3)", *(margin(seed.findings.get("D3")) for seed in row.seeds), margin(row.findings.get("D3"))],
-        ["verdict", *(str(seed.verdict) for seed in row.seeds), str(row.verdict)],
+        ["verdict", *(breakable(seed.verdict) for seed in row.seeds), breakable(row.verdict)],
         [
             "Γ by layer",
             *(alignment_text([record], whole=True) for record in records.values()),
@@ -150,7 +175,7 @@ def card(found: Field, row: AuditRow) -> str:
     for code in ("D1", "D2", "D10"):
         seeds = [value(seed.findings.get(code)) for seed in row.seeds]
         lines.append([f"[{code}](../diagnostics/{code}.md)", *seeds, value(row.findings.get(code))])
-    said = f"{row.spec.network} on {row.spec.data}, {row.spec.epochs} epochs."
+    said = f"`studies/{found.study.name}.toml`: `{row.spec.network}`, {row.spec.epochs} epochs."
     why = "" if row.verdict is None else f" {row.verdict.why}"
     return f"{said}{why}\n\n{table(head, lines)}"
 
@@ -164,9 +189,9 @@ def _control(seed: SeedRow) -> str:
 
 def rules() -> str:
     """Every rule with its formula, networks and cost."""
-    cost_of = {step["name"]: number(step["measured"]) for step in costs() if not step["options"]}
+    cost_of = {step["name"]: f"{step['measured']:.2f}" for step in costs() if not step["options"]}
     lines = []
-    for name, rule in methods.items():
+    for name, rule in own().items():
         networks = "all" if rule.networks is None else ", ".join(f"`{network}`" for network in rule.networks)
         normalisation = options_of("method", rule).get("normalisation", "")
         shown = f"`{normalisation}`" if normalisation else ""
@@ -183,7 +208,7 @@ def steps() -> str:
         ceiling = step["ceiling"]
         missed = ceiling is not None and step["measured"] > ceiling
         limit = "" if ceiling is None else f"{ceiling:.2f}, **missed**" if missed else f"{ceiling:.2f}"
-        lines.append([f"`{step['name']}`{given}", f"`{step['network']}`", number(step["measured"]), limit])
+        lines.append([f"`{step['name']}`{given}", f"`{step['network']}`", f"{step['measured']:.2f}", limit])
     setting = measured["setting"]
     said = (
         f"Batch {setting['batch']} of {setting['inputs']:,} inputs, one thread, process time, at a load of "

@@ -38,19 +38,18 @@ def field_chart(rows: Sequence[FieldRow], style: Style = PAPER) -> dict[str, Any
     colours = alt.Scale(domain=list(OUTCOMES), range=[palette.good, palette.bad, palette.open])
     shapes = alt.Scale(domain=list(OUTCOMES), range=list(SHAPES))
     legend = alt.Legend(title="verdict", orient="top") if style.legend else None
-    fill = alt.Fill("outcome:N", scale=colours, legend=legend)
-    stroke = alt.Stroke("outcome:N", scale=colours, legend=None)
+    colour = alt.Color("outcome:N", scale=colours, legend=legend)
     shape = alt.Shape("outcome:N", scale=shapes, legend=legend)
     ways = base.mark_rule(strokeWidth=1, stroke=palette.muted, strokeDash=[2, 2])
-    spans = base.mark_rule(strokeWidth=2.4).encode(y=y, x=alt.X("low:Q"), x2="high:Q", stroke=stroke)
+    spans = base.mark_rule(strokeWidth=2.4).encode(y=y, x=alt.X("low:Q"), x2="high:Q", color=colour)
     controls = base.mark_point(filled=False, size=42, stroke=palette.muted, strokeWidth=1.4, opacity=1)
-    points = base.mark_point(size=64, strokeWidth=0, opacity=1)
+    points = base.mark_point(filled=True, size=64, opacity=1)
     chart = alt.LayerChart(
         layer=[
             ways.encode(y=y, x=alt.X("frozen:Q"), x2="accuracy:Q"),
             controls.encode(y=y, x=alt.X("frozen:Q")),
             spans,
-            points.encode(x, y, fill, shape),
+            points.encode(x, y, colour, shape),
         ],
         height=LINE * len(rows) + HEADROOM,
         width=style.width,

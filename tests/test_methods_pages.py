@@ -1,0 +1,205 @@
+"""The pages of the rules and of the field: current, computed from the records, and each identity has its test."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from docs.generate import field as field_page
+from docs.generate import methods as method_pages
+
+from creditscope.glossary.explanation import explain
+from creditscope.methods import methods
+from creditscope.report.charts.field import FieldRow, field_chart
+from creditscope.study.declaration import Study
+from creditscope.study.plan import plan
+
+ROOT = Path(__file__).parents[1]
+OWN = method_pages.own()
+
+
+@pytest.fixture(scope="module")
+def fields():
+    return [field_page.field(name) for name in field_page.STUDIES]
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A study with committed records, read as the studies of the field are."""
+    return field_page.field("mnist1d", ROOT / "results" / "records")
+
+
+# --- current ---
+
+
+def test_the_pages_of_the_rules_and_the_tables_of_all_are_current(fields):
+    for path, text in method_pages.files(fields).items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: run make docs"
+
+
+def test_no_page_is_left_of_a_rule_that_is_gone():
+    assert {path.stem for path in method_pages.FOLDER.glob("*.md")} == set(OWN)
+
+
+def test_the_page_of_the_field_is_current(fields):
+    assert field_page.PAGE.read_text(encoding="utf-8") == field_page.page(fields), "run make docs"
+
+
+@pytest.mark.slow
+def test_the_pictures_of_the_field_are_current(fields):
+    drawn = {path: content for found in fields for path, content in field_page.charts(found).items()}
+    assert set(field_page.IMAGES.glob("field_*.svg")) == set(drawn)
+    for path, content in drawn.items():
+        assert path.read_bytes() == content, f"{path.name}: run make docs"
+
+
+# --- facts of the rules ---
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_identity_of_a_rule_is_proved_by_a_test_that_exists(name):
+    rule = methods[name]
+    assert rule.identities
+    for statement, test in rule.identities.items():
+        place, _, function = test.partition("::")
+        source = (ROOT / place).read_text(encoding="utf-8")
+        assert f"\ndef {function}(" in source, f"{statement}: {test} does not exist"
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_rule_says_when_it_fails_and_has_a_measured_cost(name):
+    assert methods[name].fails.endswith(".")
+    (step,) = [step for step in field_page.costs() if step["name"] == name and not step["options"]]
+    assert 0.5 < step["measured"] < 100
+    assert step["network"] in (methods[name].networks or ("resmlp",))
+
+
+def test_explain_prints_what_the_page_of_a_rule_says():
+    told, page = explain("kolen_pollack"), method_pages.FOLDER.joinpath("kolen_pollack.md").read_text(encoding="utf-8")
+    rule = methods["kolen_pollack"]
+    for statement, test in rule.identities.items():
+        assert " ".join(statement.split()) in " ".join(told.split())
+        assert f"- {statement}: `{test}`" in page
+    assert rule.fails in " ".join(told.split())
+    assert rule.fails in page
+    assert 'creditscope.rule("kolen_pollack", model' in page
+
+
+def test_a_rule_for_plain_networks_alone_is_not_offered_for_any_model():
+    page = method_pages.FOLDER.joinpath("pepita.md").read_text(encoding="utf-8")
+    assert "--network mlp" in page
+    assert "creditscope.rule(" not in page
+
+
+# --- computed from records ---
+
+
+def test_the_outcomes_on_the_page_are_those_of_the_rows_counted_one_by_one(small):
+    counts = Counter(row.verdict.outcome for row in small.rows if row.verdict is not None)
+    said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("pass", "fail", "inconclusive"))
+    assert f"Of {sum(counts.values())} rows with a verdict: {said}." in field_page.page([small])
+
+
+def test_every_accuracy_has_its_verdict_beside_it(small):
+    lines = field_page.page([small]).splitlines()
+    for row in small.judged:
+        verdict = str(row.verdict).replace("+", "+<wbr>")
+        (line,) = [line for line in lines if f"| {100 * row.accuracy.mean:.1f} ± " in line]
+        assert line.split(" | ")[2] == verdict
+
+
+def test_conclusions_follow_the_records(small):
+    best = max((row for row in small.judged if row.spec.method != "bp"), key=lambda row: row.accuracy.mean)
+    text = "\n".join(field_page.conclusions(small))
+    assert f"other than backprop: `{small.name(best.spec)}`" in text
+    failed = replace(best.verdict, outcome="fail", text="FAIL(D3)", shown=("unused depth",))
+    rows = [row.model_copy(update={"verdict": failed}) if row is best else row for row in small.rows]
+    other = "\n".join(field_page.conclusions(replace(small, rows=rows)))
+    assert f"the audit rejects: `{small.name(best.spec)}`" in other
+    assert other != text
+
+
+def test_missing_records_are_said_to_be_missing(small):
+    runs = len(small.runs)
+    assert f"{runs} runs, all with a record" in field_page.page([small])
+    key = next(key for key, spec in small.runs.items() if spec.control == "frozen")
+    fewer = replace(small, records={name: record for name, record in small.records.items() if name != key})
+    assert f"{runs - 1} of {runs} runs have a record" in field_page.page([fewer])
+    nothing = [row.model_copy(update={"seeds": (), "verdict": None, "accuracy": None}) for row in small.rows]
+    assert "no record yet" in field_page.page([replace(small, rows=nothing, records={})])
+
+
+def test_the_card_of_a_rule_shows_every_seed_of_its_records(small):
+    page = method_pages.page(methods["dfa"], [small])
+    row = next(row for row in small.judged if row.spec.method == "dfa" and row.spec.penalty == 0)
+    accuracies = " | ".join(f"{100 * small.records[seed.key].accuracy:.1f}" for seed in row.seeds)
+    controls = " | ".join(f"{100 * seed.control_accuracy:.1f}" for seed in row.seeds)
+    assert f"| accuracy | {accuracies} |" in page
+    assert f"| frozen control | {controls} |" in page
+    assert "No record yet" in method_pages.page(
+        methods["ep"],
+        [
+            replace(
+                small,
+                rows=[row.model_copy(update={"spec": row.spec.model_copy(update={"method": "ep"}), "verdict": None})],
+            )
+        ],
+    )
+
+
+def test_the_alignment_of_a_row_is_the_median_over_seeds_of_layers_that_are_not_exact(small):
+    row = next(row for row in small.judged if row.spec.method == "fa")
+    records = [small.records[seed.key] for seed in row.seeds]
+    symbol, values = field_page.alignment(records)
+    depth = len(records[0].report.measures["gamma"].per_layer)
+    assert symbol == "Γ"
+    assert len(values) == depth - 1  # the deepest state of fa is exact
+    for layer, found in enumerate(values):
+        assert found == sorted(record.report.measures["gamma"].per_layer[layer] for record in records)[1]
+
+
+# --- the chart ---
+
+
+def test_the_chart_has_a_point_for_every_row_in_its_order(small):
+    rows = field_page.chart_rows(small)
+    spec = field_chart(rows)
+    values = next(iter(spec["datasets"].values())) if "datasets" in spec else spec["layer"][0]["data"]["values"]
+    assert [value["label"] for value in values] == [row.label for row in rows]
+    assert values[0]["accuracy"] == pytest.approx(100 * rows[0].accuracy)
+    assert [value["outcome"] for value in values] == [row.outcome for row in rows]
+
+
+def test_a_method_without_control_or_interval_is_drawn_without_them():
+    spec = field_chart([FieldRow("x", 0.5, None, float("nan"), None, "inconclusive")])
+    assert "NaN" not in str(spec)
+
+
+# --- the studies ---
+
+
+def test_on_cifar10_what_costs_at_most_three_steps_has_three_seeds_and_the_rest_one(fields):
+    found = fields[field_page.STUDIES.index("field_cifar10")]
+    for row in found.rows:
+        if row.spec.control == "none":
+            seeds = len(row.missing) + len(row.seeds)
+            assert seeds == (3 if float(field_page.cost(row.spec)) <= 3 else 1), row.label
+    assert {row.spec.method for row in found.rows} == set(OWN)
+    assert {spec.epochs for spec in found.runs.values()} == {30}
+
+
+def test_every_run_of_the_field_with_blocks_has_a_frozen_control(fields):
+    for found in fields:
+        specs = list(found.runs.values())
+        for spec in specs:
+            if spec.control == "none" and spec.network_options.get("depth") != 0:
+                assert spec.control_spec("frozen") in specs
+
+
+def test_the_study_on_mnist1d_has_every_rule_and_every_magnitude():
+    specs = plan(Study.read(ROOT / "studies" / "field_mnist1d.toml")).values()
+    assert {spec.method for spec in specs} == set(OWN)
+    magnitudes = {spec.options("method")["magnitudes"] for spec in specs if spec.method == "sign_symmetry"}
+    assert magnitudes == {"uniform", "fixed", "redrawn"}
