@@ -52,7 +52,7 @@ MAY: dict[str, str] = {
     "report": f"records statistics {GROUND}",
     "probes": f"stream evidence {GROUND}",
     "training": f"methods datasets networks evidence diagnostics stream records {GROUND}",
-    "glossary": f"diagnostics methods networks datasets {GROUND}",
+    "glossary": f"diagnostics methods networks datasets linting {GROUND}",
     "partial": f"report records diagnostics statistics {GROUND}",
     "auditing": f"probes diagnostics evidence records stream statistics {GROUND}",
     "conformance": f"training probes diagnostics methods datasets networks stream records {GROUND}",

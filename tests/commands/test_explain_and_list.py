@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from creditscope.diagnostics import diagnostics
+from creditscope.linting.rules import lint_rules
 
 
 @pytest.mark.parametrize("code", sorted(diagnostics))
@@ -36,6 +37,22 @@ def test_an_unknown_code_suggests_the_nearest(creditscope):
     assert "There is no diagnostic called 'D21'. Did you mean 'D2'?" in done.err
 
 
+@pytest.mark.parametrize("code", sorted(lint_rules))
+def test_every_lint_rule_is_explained_with_its_lines_and_within_the_page(creditscope, code):
+    done, rule = creditscope("explain", code), lint_rules[code]
+    assert (done.code, done.err) == (0, "")
+    assert creditscope("explain", code.lower()).out == done.out
+    words = " ".join(done.out.split())
+    assert all(" ".join(text.split()) in words for text in (rule.why, rule.wrong, rule.right, rule.link))
+    assert f"# noqa: {code}" in done.out
+
+
+def test_a_lint_rule_that_does_not_exist_suggests_the_nearest(creditscope):
+    done = creditscope("explain", "CS011")
+    assert done.code == 2
+    assert "There is no lint rule called 'CS011'. Did you mean 'CS01" in done.err
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "about"),
     [
@@ -45,6 +62,7 @@ def test_an_unknown_code_suggests_the_nearest(creditscope):
         ("methods", "dfa", "fixed random"),
         ("datasets", "mnist1d", "4,000 training"),
         ("formats", "html", "(.html"),
+        ("rules", "CS005", "`torch.load` without `weights_only`"),
     ],
 )
 def test_entries_are_listed_one_a_line(creditscope, kind, name, about):
@@ -58,4 +76,4 @@ def test_an_unknown_kind_is_refused(creditscope):
     done = creditscope("list", "losses")
     assert done.code == 2
     assert "There is no kind of entry called 'losses'." in done.err
-    assert "Known: datasets, diagnostics, formats, methods, networks." in done.err
+    assert "Known: datasets, diagnostics, formats, methods, networks, rules." in done.err

@@ -82,8 +82,26 @@ def test_it_imports_nothing_slow_and_not_the_code_that_it_reads(tmp_path):
     assert done.stdout.splitlines()[-1] == "0 []"
 
 
-def test_the_pre_commit_hook_runs_this_command_on_python_files_and_notebooks():
+HOOK = ROOT / ".ci" / "pre-commit-lint"
+
+
+def test_the_pre_commit_hook_needs_no_installed_package(code):
+    """`-S` leaves out site-packages: whatever is imported is standard library or ours."""
+    (code / "wrong.py").write_text("size = h.norm(-1)\n")
+
+    def hooked(*paths):
+        return subprocess.run([sys.executable, "-S", HOOK, *paths], capture_output=True, text=True, check=False)
+
+    assert (hooked("clean.py").returncode, hooked("clean.py").stdout) == (0, "0 findings in 1 file, 1 line.\n")
+    assert hooked("clean.py", "wrong.py").returncode == 1
+    assert hooked("wrong.py").stdout.startswith("wrong.py:1:8: CS001 ")
+    missing = hooked("nowhere.py")
+    assert (missing.returncode, missing.stderr.splitlines()[0]) == (2, "Error: There is no file or folder nowhere.py.")
+
+
+def test_the_pre_commit_hook_names_a_script_that_can_be_run_and_takes_python_files_and_notebooks():
     hook = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
     assert "id: creditscope-lint" in hook
-    assert "entry: creditscope lint" in hook
+    assert f"entry: {HOOK.relative_to(ROOT)}" in hook
+    assert HOOK.stat().st_mode & 0o100
     assert "types_or: [python, jupyter]" in hook

@@ -22,6 +22,13 @@ class Kind(StrEnum):
     methods = "methods"
     datasets = "datasets"
     formats = "formats"
+    rules = "rules"
+
+
+ELSEWHERE = {  # registries that are not named after their package: where they are, and their names
+    Kind.formats: ("creditscope.report.formats", "formats"),
+    Kind.rules: ("creditscope.linting.rules", "lint_rules"),
+}
 
 
 @command("list")
@@ -29,7 +36,7 @@ def entries(
     kind: Annotated[str, typer.Argument(metavar="|".join(Kind), help="What to list.", show_default=False)],
     plugin: Plugins = None,
 ) -> int:
-    """List all diagnostics, networks, methods, datasets or report formats, one per line."""
+    """List all diagnostics, networks, methods, datasets, report formats or lint rules, one per line."""
     chosen = Kind(parsing.choice("kind of entry", kind, list(Kind)))
     summaries = {name: entry.summary for name, entry in registry(chosen).items()}
     say(listed(summaries, width() if sys.stdout.isatty() else None))
@@ -47,10 +54,11 @@ def listed(summaries: dict[str, str], columns: int | None) -> str:
 
 def registry(kind: Kind) -> Registry[Any]:
     """The registry of that kind, imported when it is asked for, since three of them need torch."""
-    entries: Registry[Any] = getattr(importlib.import_module(package(kind)), kind)
+    _, name = ELSEWHERE.get(kind, ("", str(kind)))
+    entries: Registry[Any] = getattr(importlib.import_module(package(kind)), name)
     return entries
 
 
 def package(kind: Kind) -> str:
     """The package that holds the registry and its entries."""
-    return "creditscope.report.formats" if kind is Kind.formats else f"creditscope.{kind}"
+    return ELSEWHERE[kind][0] if kind in ELSEWHERE else f"creditscope.{kind}"

@@ -13,11 +13,15 @@ from creditscope.terminal import paint
 @command("explain")
 def explain(
     word: Annotated[
-        str, typer.Argument(metavar="[WORD]", help="A diagnostic (D2), a word or symbol of a page (Γ), a method (dfa).")
+        str,
+        typer.Argument(
+            metavar="[WORD]",
+            help="A diagnostic (D2), a word or symbol of a page (Γ), a lint rule (CS001), a method (dfa).",
+        ),
     ] = "",
     plugin: Plugins = None,
 ) -> int:
-    """Explain a diagnostic, or any word or symbol that a page uses; without WORD, list what can be explained."""
+    """Explain a diagnostic, a lint rule, or any word or symbol of a page; without WORD, list what can be explained."""
     from creditscope.glossary.explanation import explanation, listing
 
     bold = (lambda text: paint(text, "bold")) if coloured() else str

@@ -9,8 +9,6 @@ import typer
 
 from creditscope.commands import Plugins, command, parsing, say, width
 
-CLEAN, FINDINGS, NOT_LINTED = 0, 1, 2
-
 
 @command("lint")
 def lint(
@@ -33,6 +31,4 @@ def lint(
     written = LINT_FORMATS[parsing.choice("format", output, list(LINT_FORMATS))]
     report = lint_paths(paths)
     say(written(report, width()))
-    if report.findings:
-        return FINDINGS
-    return NOT_LINTED if report.not_linted else CLEAN
+    return report.exit_code

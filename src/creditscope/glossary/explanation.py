@@ -1,4 +1,4 @@
-"""Explanations of diagnostics, of the words on a page, and of registered methods, networks and datasets."""
+"""Explanations of diagnostics, words on a page, lint rules, and registered methods, networks and datasets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from creditscope.diagnostics import CODE, Diagnostic, diagnostics
 from creditscope.errors import UnknownName
 from creditscope.glossary import Term, by_group, term_named, terms
+from creditscope.linting.rules import LintRule, lint_rules
 from creditscope.options import options_of
 from creditscope.protocols import PROTOCOLS
 from creditscope.registry import did_you_mean
@@ -42,7 +43,7 @@ class Explanation:
 
 
 def explain(word: str = "") -> str:
-    """Explain a diagnostic, a word or symbol of a page, a method, network or dataset; without a word, list them all.
+    """Explain a diagnostic, a word or symbol of a page, a lint rule, a method and so on; without a word, list them all.
 
     >>> import creditscope
     >>> print(creditscope.explain("Γ").splitlines()[0])
@@ -56,6 +57,8 @@ def explanation(word: str) -> Explanation:
     named = {entry.name.casefold(): entry for entry in diagnostics.values()}
     if word.casefold() in named:
         return of_diagnostic(named[word.casefold()])
+    if word.upper() in lint_rules:
+        return of_lint_rule(lint_rules[word.upper()])
     term = term_named(word)
     if term is not None:
         return of_term(term)
@@ -63,8 +66,16 @@ def explanation(word: str) -> Explanation:
     if word.casefold() in titled:
         return of_diagnostic(titled[word.casefold()])
     if CODE.fullmatch(word.upper()):
-        return of_diagnostic(diagnostics[word])
+        return (
+            of_lint_rule(lint_rules[word])
+            if _letters(word) in map(_letters, lint_rules)
+            else of_diagnostic(diagnostics[word])
+        )
     return _of_entry(word)
+
+
+def _letters(code: str) -> str:
+    return code.upper().rstrip("0123456789")
 
 
 def of_diagnostic(entry: Diagnostic) -> Explanation:
@@ -90,6 +101,22 @@ def of_term(term: Term) -> Explanation:
     also = f"  (also: {', '.join(term.aliases)})" if term.aliases else ""
     sections = {"Formula": term.formula, "See also": ", ".join(term.see)}
     return Explanation(term.word + also, term.meaning, {name: text for name, text in sections.items() if text})
+
+
+def of_lint_rule(rule: LintRule) -> Explanation:
+    """Message, reason, fix, example and page of a rule of the linter."""
+    return Explanation(
+        f"{rule.code}  {rule.title}",
+        f"{rule.message}.",
+        {
+            "Why": rule.why,
+            "Fix": f"{rule.fix}.",
+            "Wrong": rule.wrong.rstrip(),
+            "Right": rule.right.rstrip(),
+            "See": rule.link,
+            "Silence": f"# noqa: {rule.code} at the end of the line",
+        },
+    )
 
 
 def roles(entry: Diagnostic) -> Iterator[str]:
@@ -120,7 +147,7 @@ def _of_entry(word: str) -> Explanation:
     for kind, registry in (("network", networks), ("dataset", datasets)):
         if word in registry:
             return Explanation(f"{word}  ({kind})", registry[word].summary, {})
-    known = [*diagnostics, *(term.word for term in terms()), *methods, *networks, *datasets]
+    known = [*diagnostics, *lint_rules, *(term.word for term in terms()), *methods, *networks, *datasets]
     hint = did_you_mean(word, known)
     raise UnknownName(f"There is no explanation of {word!r}.{hint}\n`creditscope explain` lists every word.")
 
@@ -146,6 +173,7 @@ def of_method(rule: type[CreditRule]) -> Explanation:
 def listing(columns: int = 80) -> str:
     """Every word that can be explained, by group."""
     lines = ["Diagnostics", *(f"  {name.ljust(12)}{entry.title}" for name, entry in diagnostics.items())]
+    lines += ["", "Lint rules", *(f"  {code.ljust(12)}{rule.title}" for code, rule in lint_rules.items())]
     for group, entries in by_group().items():
         words = ", ".join(term.word for term in entries)
         lines += ["", group, *textwrap.wrap(words, columns, initial_indent="  ", subsequent_indent="  ")]

@@ -10,6 +10,8 @@ from creditscope.linting.reading import Document, NotPython, files_below, read
 from creditscope.linting.rules import lint_rules
 from creditscope.linting.suppressions import is_silenced, silenced
 
+CLEAN, FINDINGS, NOT_LINTED = 0, 1, 2  # exit codes
+
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
@@ -44,6 +46,13 @@ class LintReport:
     not_linted: tuple[NotLinted, ...]
     files: int
     lines: int
+
+    @property
+    def exit_code(self) -> int:
+        """1 with findings; else 2 where a file could not be linted, 0 where all are clean."""
+        if self.findings:
+            return FINDINGS
+        return NOT_LINTED if self.not_linted else CLEAN
 
 
 def lint(paths: Sequence[Path]) -> LintReport:
