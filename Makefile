@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help install install-all system test test-all test-thirdparty lint types demo reproduce validation pictures benchmarks docs site constraints clean
+.PHONY: help install install-all system test test-all test-thirdparty lint lint-counts types demo reproduce validation pictures benchmarks docs site constraints clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -16,6 +16,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 OTHERS := $(VENV)/thirdparty
 WATCHER := $(VENV)/weightwatcher
 AXE := $(VENV)/node/node_modules/axe-core/axe.min.js
+SARIF := $(VENV)/node/sarif-2.1.0.json
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -42,7 +43,7 @@ $(VENV)/.installed: pyproject.toml $(VENV)/constraints.txt
 	$(PIP) install --quiet -c $(VENV)/constraints.txt -e '.[dev]'
 	@touch $@
 
-install-all: $(VENV)/.installed-all $(AXE) ## the same with the extras: ray, lightning, tensorboard; and axe-core
+install-all: $(VENV)/.installed-all $(AXE) $(SARIF) ## the same with the extras: ray, lightning, tensorboard; axe-core and a schema
 
 $(VENV)/.installed-all: $(VENV)/.installed
 	$(PIP) install --quiet -c $(VENV)/constraints.txt -e '.[dev,ray,lightning,tensorboard]'
@@ -53,6 +54,12 @@ $(AXE): | $(BIN)/python
 	@command -v npm >/dev/null || { echo "npm is not installed: make system" >&2; exit 1; }
 	npm install --prefix $(VENV)/node --no-save --no-audit --no-fund --silent axe-core@4.14.0
 	@touch $@
+
+# The published schema of SARIF 2.1.0, out of a package that ships it.
+$(SARIF): | $(BIN)/python
+	@command -v npm >/dev/null || { echo "npm is not installed: make system" >&2; exit 1; }
+	@mkdir -p $(VENV)/node
+	cd $(VENV)/node && tar -xzOf "$$(npm pack --silent @microsoft/jest-sarif@1.0.0-beta.0)" package/lib/schemas/sarif-2.1.0-rtm.5.json > sarif-2.1.0.json
 
 # Other people's models and loggers live in a second environment on top of the first. Their torchvision does not load its
 # compiled operations beside a CPU torch, and trackio refuses the pinned Pillow, so that four of them come without their
@@ -117,6 +124,10 @@ test-thirdparty: $(OTHERS)/.installed ## timm, transformers, BioTorch, JAX, Ligh
 lint: install ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+lint-counts: $(OTHERS)/.installed ## lint timm, transformers, lightning, torch and BioTorch, write the counts on docs/lint.md; one minute
+	$(OTHERS)/bin/python docs/generate/_lint_trees.py results/lint.json
+	$(BIN)/python docs/generate/lint.py
 
 types: install ## mypy --strict
 	$(BIN)/mypy
