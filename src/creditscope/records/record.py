@@ -74,5 +74,10 @@ class Document(Record):
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
-        """The JSON schema of such a file."""
-        return cls.model_json_schema(mode="serialization", schema_generator=AsWritten)
+        """The JSON schema of such a file; what is computed is absent from older ones."""
+        schema = cls.model_json_schema(mode="serialization", schema_generator=AsWritten)
+        for part in (schema, *schema.get("$defs", {}).values()):
+            computed = [name for name, field in part.get("properties", {}).items() if field.get("readOnly")]
+            if computed:
+                part["required"] = [name for name in part["required"] if name not in computed]
+        return schema

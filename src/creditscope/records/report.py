@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, computed_field, model_validator
 
 from creditscope.files import write_text
 from creditscope.provenance import Guard, Source
 from creditscope.records.frame import data_frame
 from creditscope.records.record import Document, Record
 from creditscope.verdict import Finding, Measurement, Verdict
+
+HASH, SHOWN_HASH = "content_hash", 16  # its name in a file; the digits that a page shows
+UNHASHED: Any = {  # the verdict follows from the findings; names and advice are wording
+    "verdict": True,
+    HASH: True,
+    "subject": {"name"},
+    "findings": {"__all__": {"remedy", "means", "does_not_mean"}},
+}
 
 
 class Subject(Record):
@@ -96,6 +106,22 @@ class Report(Document):
     exact_layers: tuple[int, ...] = ()
     verdict: Verdict
     provenance: Provenance
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of the evidence and its provenance: numbers, limits, notes, settings; not of wording or the verdict.
+
+        Over JSON with sorted keys, without fields at their defaults: a later version that adds a field keeps the hash.
+        """
+        content = json.loads(self.model_dump_json(exclude=UNHASHED, exclude_defaults=True))
+        return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_hash(cls, data: Any) -> Any:
+        """The hash in a file is what the writer computed; `creditscope verify` compares it."""
+        return {name: part for name, part in data.items() if name != HASH} if isinstance(data, dict) else data
 
     def __str__(self) -> str:
         return self.to("text").rstrip("\n")

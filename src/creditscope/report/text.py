@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from creditscope.provenance import Guard
 from creditscope.records.labels import counted
-from creditscope.records.report import Report
+from creditscope.records.report import SHOWN_HASH, Report
 from creditscope.report.headline import headline, sentences
 from creditscope.report.layers import WHY_GATED, Column, arranged, columns, measure_title, scale_bars, telling_columns
 from creditscope.report.layout import (
@@ -91,6 +91,7 @@ def _facts(report: Report, *, full: bool) -> Iterator[str]:
     )
     if own_reference(report):
         yield own_reference(report)
+    yield f"content hash {report.content_hash[:SHOWN_HASH]}"
     yield from _guards({name: guard for name, guard in origin.guards.items() if full or not guard.passed})
     yield from subject.notes.splitlines()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from creditscope.records.labels import counted
-from creditscope.records.report import Report
+from creditscope.records.report import SHOWN_HASH, Report
 from creditscope.report.form.pitfalls import Pitfall, pitfalls
 from creditscope.report.form.setting import setting
 from creditscope.report.numbers import accuracy, firing_side, interval, limit, number, value
@@ -53,6 +53,7 @@ def _results(report: Report) -> Iterator[tuple[str, str]]:
     ]
     yield "Flags", ", ".join(firing) or "none"
     yield "Verdict", f"{report.verdict} under protocol {report.protocol}. {report.verdict.why}"
+    yield "Content hash", report.content_hash[:SHOWN_HASH]
 
 
 def _finding(finding: Finding) -> Iterator[str]:

@@ -168,6 +168,7 @@ def _audited(report: Report) -> Iterator[tuple[str, str]]:
         yield "Commit", origin.commit
     if origin.created:
         yield "Audited", origin.created
+    yield "Content hash", report.content_hash
 
 
 def _trained(run: RunRecord) -> Iterator[tuple[str, str]]:
