@@ -160,6 +160,39 @@ def test_the_alignment_of_a_row_is_the_median_over_seeds_of_layers_that_are_not_
         assert found == sorted(record.report.measures["gamma"].per_layer[layer] for record in records)[1]
 
 
+def test_a_rule_with_another_reference_is_compared_with_that_too(small):
+    row = next(row for row in small.judged if row.spec.method == "fa")
+    assert "with its own reference" not in method_pages.card(small, row)
+    records = dict(small.records)
+    for seed in row.seeds:
+        report = records[seed.key].report
+        own = replace(report.measures["gamma"], per_layer=(0.125,) * len(report.measures["gamma"].per_layer))
+        measured = report.model_copy(update={"measures": {**report.measures, "gamma_own": own}})
+        records[seed.key] = records[seed.key].model_copy(update={"report": measured})
+    line = " | ".join([", ".join(["0.12"] * 4)] * 4)
+    assert f"| with its own reference | {line} |" in method_pages.card(replace(small, records=records), row)
+
+
+def test_a_lone_seed_has_no_column_over_seeds(small):
+    row = next(row for row in small.judged if row.spec.method == "fa")
+    head = method_pages.card(small, row.model_copy(update={"seeds": row.seeds[:1]})).splitlines()[2]
+    assert head == f"|  | seed {row.seeds[0].seed} |"
+
+
+def test_where_nothing_passes_the_page_does_not_speak_of_rows_that_do(small):
+    failed = [
+        row.model_copy(update={"verdict": replace(row.verdict, outcome="fail")}) if row.verdict is not None else row
+        for row in small.rows
+    ]
+    assert "no row on the same network passes" in field_page.page([replace(small, rows=failed)])
+
+
+def test_rows_of_one_method_on_two_networks_have_two_names(fields):
+    for found in fields:
+        names = [found.name(row.spec) for row in found.trained]
+        assert len(set(names)) == len(names)
+
+
 # --- the chart ---
 
 

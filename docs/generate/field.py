@@ -58,10 +58,11 @@ class Field:
         return [row for row in self.trained if row.verdict is not None]
 
     def name(self, spec: RunSpec) -> str:
-        """The method with its options; the network only where it is not the study's first one."""
-        first = next(iter(self.runs.values())).network
-        label = named(flatten(spec.model_dump()), "method").replace("(", " (")
-        return label if spec.network == first else f"{label}, {spec.network}"
+        """The method with its options; the network only where it is not the plain first one of the study."""
+        settings = flatten(spec.model_dump())
+        plain = spec.network == next(iter(self.runs.values())).network and not spec.network_options
+        parts = ("method",) if plain else ("method", "network")
+        return ", ".join(named(settings, part).replace("(", " (") for part in parts)
 
 
 def field(name: str, folder: Path = RECORDS) -> Field:
@@ -97,24 +98,29 @@ def _mean(row: AuditRow) -> float:
 # --- cells, shared with the pages of the methods ---
 
 
-def alignment(records: Sequence[RunRecord]) -> tuple[str, list[float]]:
-    """Γ per layer that is not exact, or Γ^W per block of a rule without credit at the states; medians over seeds."""
+def alignment(records: Sequence[RunRecord], suffix: str = "") -> tuple[str, list[float]]:
+    """Γ per layer that is not exact, or Γ^W per block of a rule without credit at the states; medians over seeds.
+
+    suffix  "_own" for the cosine with what the rule itself descends
+    """
     reports = [record.report for record in records if record.report is not None]
-    symbol = "gamma" if any("gamma" in report.measures for report in reports) else "gamma_update"
-    columns = [report.measures[symbol].per_layer for report in reports if symbol in report.measures]
-    exact = {layer for report in reports for layer in report.exact_layers} if symbol == "gamma" else set()
-    layers = [layer for layer in range(min(map(len, columns), default=0)) if layer not in exact]
-    return ("Γ" if symbol == "gamma" else "Γ^W"), [median(column[layer] for column in columns) for layer in layers]
+    name = "gamma" if any("gamma" in report.measures for report in reports) else "gamma_update"
+    found = [report.measures[name + suffix] for report in reports if name + suffix in report.measures]
+    exact = {layer for report in reports for layer in report.exact_layers} if name == "gamma" else set()
+    layers = [layer for layer in range(min((len(one.per_layer) for one in found), default=0)) if layer not in exact]
+    return ("Γ" if name == "gamma" else "Γ^W"), [median(one.per_layer[layer] for one in found) for layer in layers]
 
 
-def alignment_text(records: Sequence[RunRecord], *, whole: bool = False) -> str:
+def alignment_text(records: Sequence[RunRecord], *, whole: bool = False, suffix: str = "") -> str:
     """Smallest and largest Γ over layers, or Γ of every layer."""
-    symbol, values = alignment(records)
+    symbol, values = alignment(records, suffix)
     if not values:
-        return "1, exact" if any(record.report and record.report.exact_layers for record in records) else ABSENT
-    ends = values if whole else sorted({min(values), max(values)}) if not any(map(math.isnan, values)) else values
-    joint = ", " if whole else " to "
-    return joint.join(f"{round(value, 2) + 0.0:.2f}" for value in ends) + ("" if symbol == "Γ" else f" ({symbol})")
+        exact = not suffix and any(record.report and record.report.exact_layers for record in records)
+        return "1, exact" if exact else ABSENT
+    every = whole or any(map(math.isnan, values))
+    shown = values if every else sorted({min(values), max(values)})
+    text = (", " if every else " to ").join(f"{round(value, 2) + 0.0:.2f}" for value in shown)
+    return text if symbol == "Γ" else f"{text} ({symbol})"
 
 
 def accuracy(row: AuditRow, *, control: bool = False) -> str:
@@ -229,7 +235,7 @@ def _best(found: Field, rows: Sequence[AuditRow]) -> str:
     if not others:
         return ""
     best = max(others, key=_mean)
-    beside = [row for row in rows if row.spec.method == "bp" and row.spec.network == best.spec.network]
+    beside = [row for row in rows if row.spec.method == "bp" and _network(row) == _network(best)]
     backprop = f"; backprop reaches {accuracy(beside[0])}" if beside else ""
     return f"Highest accuracy of a rule other than backprop: {_told(found, best)}{backprop}."
 
@@ -240,14 +246,20 @@ def _rejected(found: Field, rows: Sequence[AuditRow]) -> str:
     if not failed:
         return "The audit rejects none of them."
     highest = max(failed, key=_mean)
-    same = [row for row in rows if row.spec.network == highest.spec.network and row.verdict is not None]
-    below = sum(row.verdict.outcome == "pass" and _mean(row) < _mean(highest) for row in same if row.verdict)
-    compared = (
-        f"{counted(below, 'row')} of the same network {'passes' if below == 1 else 'pass'} with less"
-        if below
-        else "every row that passes on the same network has more"
-    )
+    same = [row for row in rows if row.verdict is not None and _network(row) == _network(highest)]
+    passed = [row for row in same if row.verdict is not None and row.verdict.outcome == "pass"]
+    below = sum(_mean(row) < _mean(highest) for row in passed)
+    if not passed:
+        compared = "no row on the same network passes"
+    elif below:
+        compared = f"{counted(below, 'row')} on the same network {'passes' if below == 1 else 'pass'} with less"
+    else:
+        compared = "every row that passes on the same network has more"
     return f"Highest accuracy that the audit rejects: {_told(found, highest)}; {compared}."
+
+
+def _network(row: AuditRow) -> tuple[str, str]:
+    return row.spec.network, repr(row.spec.network_options)
 
 
 def _depth(found: Field, rows: Sequence[AuditRow]) -> str:

@@ -15,6 +15,7 @@ from docs.generate.field import (
     STUDIES,
     Field,
     accuracy,
+    alignment,
     alignment_text,
     breakable,
     costs,
@@ -31,7 +32,8 @@ from creditscope.methods import methods
 from creditscope.methods.rule import CreditRule
 from creditscope.options import options_of
 from creditscope.protocols import DEFAULT
-from creditscope.records.labels import written
+from creditscope.records.labels import counted, written
+from creditscope.records.run import RunRecord
 from creditscope.report.numbers import ABSENT
 from creditscope.study.tables import AuditRow, SeedRow
 
@@ -166,18 +168,23 @@ def card(found: Field, row: AuditRow) -> str:
         ["frozen control", *map(_control, row.seeds), accuracy(row, control=True)],
         ["margin (D3)", *(margin(seed.findings.get("D3")) for seed in row.seeds), margin(row.findings.get("D3"))],
         ["verdict", *(breakable(seed.verdict) for seed in row.seeds), breakable(row.verdict)],
-        [
-            "Γ by layer",
-            *(alignment_text([record], whole=True) for record in records.values()),
-            alignment_text(list(records.values()), whole=True),
-        ],
+        _alignment("Γ by layer", list(records.values())),
     ]
+    if any(alignment([record], "_own")[1] for record in records.values()):
+        lines.append(_alignment("with its own reference", list(records.values()), "_own"))
     for code in ("D1", "D2", "D10"):
         seeds = [value(seed.findings.get(code)) for seed in row.seeds]
         lines.append([f"[{code}](../diagnostics/{code}.md)", *seeds, value(row.findings.get(code))])
-    said = f"`studies/{found.study.name}.toml`: `{row.spec.network}`, {row.spec.epochs} epochs."
+    said = f"`studies/{found.study.name}.toml`: `{row.spec.network}`, {counted(row.spec.epochs, 'epoch')}."
     why = "" if row.verdict is None else f" {row.verdict.why}"
-    return f"{said}{why}\n\n{table(head, lines)}"
+    columns = None if len(row.seeds) > 1 else -1  # one seed alone is all seeds
+    return f"{said}{why}\n\n{table(head[:columns], [line[:columns] for line in lines])}"
+
+
+def _alignment(label: str, records: Sequence[RunRecord], suffix: str = "") -> list[str]:
+    """Γ of every layer, for each seed and as a median over them."""
+    groups = [*([record] for record in records), records]
+    return [label, *(alignment_text(group, whole=True, suffix=suffix) for group in groups)]
 
 
 def _control(seed: SeedRow) -> str:
