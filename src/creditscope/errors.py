@@ -31,6 +31,14 @@ class ModelMismatch(CreditscopeError):
     """A model whose stream of states cannot be found or read."""
 
 
+class AmbiguousStream(ModelMismatch):
+    """A model with several runs of blocks that could be its stream; `runs` are the names of the blocks of each."""
+
+    def __init__(self, message: str, runs: tuple[tuple[str, ...], ...]) -> None:
+        super().__init__(message)
+        self.runs = runs
+
+
 class NotTheGradient(CreditscopeError):
     """A backward pass that is not the gradient of the forward pass."""
 

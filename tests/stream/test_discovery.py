@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import UserDict
 from collections.abc import Callable
 from itertools import pairwise
@@ -397,7 +398,8 @@ def test_two_runs_of_the_same_length_are_an_error_that_lists_them() -> None:
     assert str(caught.value) == (
         'Towers has 2 runs of blocks that could be its stream: blocks="left.layers" (2 x Skip); '
         'blocks="right.layers" (2 x Skip).\n'
-        "The states of one are not those of the other. Pass one of them."
+        "The states of one are not those of the other. Pass one of them.\n"
+        'Tried on this batch, and it works: blocks=["left.layers.0", "left.layers.1"].'
     )
     assert len(find_stream(Towers(), "left.layers").run(BATCH.inputs).hiddens) == 3
     assert discover(Towers((2, 3)), BATCH.inputs).names == tuple(f"right.layers.{index}" for index in range(3))
@@ -461,10 +463,40 @@ class Dense(nn.Module):
         return out
 
 
-@pytest.mark.parametrize("make", [Experts, Dense, lambda: nn.Linear(FEATURES, CLASSES)])
-def test_a_model_without_a_stream_is_refused(make: Callable[[], nn.Module]) -> None:
-    with pytest.raises(ModelMismatch, match="its forward pass has no run of blocks of one type"):
+class Skipping(nn.Module):
+    """Four blocks of different types and widths that stand side by side in the model; the first is read again later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inlet, self.outlet = nn.Linear(FEATURES, WIDTH), nn.Linear(2 * WIDTH, CLASSES)
+        self.first, self.second = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.Tanh()), nn.Bilinear(32, WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inlet(x)
+        k = self.second(self.first(h), h)
+        out: Tensor = self.outlet(torch.cat([k, h], 1))
+        return out
+
+
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [
+        (Experts, None),
+        (Dense, "layers"),
+        (Skipping, ["first", "second"]),
+        (lambda: nn.Linear(FEATURES, CLASSES), None),
+    ],
+)
+def test_a_model_without_a_stream_is_refused_with_blocks_that_work(make: Callable[[], nn.Module], option: Any) -> None:
+    with pytest.raises(ModelMismatch, match="its forward pass has no run of blocks of one type") as caught:
         find_stream(make()).run(BATCH.inputs)
+    last = str(caught.value).splitlines()[-1]
+    if option is None:
+        assert last in ("None of 2 lists of modules works as blocks=.", "It has no list of modules to try.")
+    else:
+        assert last == f"Tried on this batch, and it works: blocks={json.dumps(option)}."
+        report = audit(make(), [images(8, seed) for seed in range(2)], blocks=option)
+        assert report.subject.depth > 1
 
 
 def test_the_blocks_are_not_known_before_the_first_batch() -> None:

@@ -677,3 +677,13 @@ def test_the_custom_and_the_plain_reversible_network_have_the_same_gradients() -
     ours, theirs = (capture(find_stream(model, "layers"), BATCH).gradients for model in (custom, plain))
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_a_loss_too_steep_for_the_first_steps_is_compared_at_a_smaller_one() -> None:
+    class Steep(Stages):
+        def readout(self, h: Tensor) -> Tensor:
+            return (3e5 * super().readout(h)).sin()
+
+    model = Steep(3)
+    guard = check_gradient(find_stream(model), images(6), cross_entropy)
+    assert (guard.status, guard.text) == (GuardStatus.PASSED, "finite difference within 0.01 %, in float64")

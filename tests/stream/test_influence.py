@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.foreign_models import CLASSES, FEATURES, WIDTH, Skip, Stages, draw, images, stages
+from tests.foreign_models import CLASSES, FEATURES, WIDTH, Skip, Stages, branch, draw, images, stages
 from torch import Tensor, nn
 
 from creditscope import audit
-from creditscope.errors import ModelMismatch
+from creditscope.errors import AmbiguousStream, ModelMismatch
 from creditscope.stream.bottlenecks import Bottlenecks
+from creditscope.stream.candidates import candidates, carries_everything
 from creditscope.stream.discovery import discover
 from creditscope.stream.find import find_stream
 from creditscope.stream.forward_calls import record_calls
@@ -71,6 +72,78 @@ def test_the_influence_is_the_relative_sensitivity_computed_state_by_state() -> 
         pairs = zip(forward.hiddens[1:], gradients, strict=True)
         slow = sorted((state.norm() * gradient.norm() / error.norm()).item() for state, gradient in pairs)
         assert stream.influence == pytest.approx(slow[len(slow) // 2], rel=1e-4)
+
+
+class EqualTowers(nn.Module):
+    """Two towers of the same make with weights of their own."""
+
+    def __init__(self, depth: int, seed: int) -> None:
+        super().__init__()
+        self.inlet, self.outlet = nn.Linear(FEATURES, WIDTH), nn.Linear(WIDTH, CLASSES)
+        self.left, self.right = (nn.ModuleList(Skip() for _ in range(depth)) for _ in range(2))
+        draw(self, seed)
+
+    def forward(self, x: Tensor) -> Tensor:
+        left = right = self.inlet(x)
+        for one, other in zip(self.left, self.right, strict=True):
+            left, right = one(left), other(right)
+        out: Tensor = self.outlet(left + right)
+        return out
+
+
+@pytest.mark.parametrize("depth", [2, 8])
+def test_equal_towers_are_alike_whatever_their_weights(depth: int) -> None:
+    for seed in range(8):
+        with pytest.raises(AmbiguousStream, match='blocks="left".* blocks="right"'):
+            discover(EqualTowers(depth, seed), images(6, seed).inputs)
+
+
+class Returning(nn.Module):
+    """A main stream of five blocks and a tower of nine that leaves it, or the input, and returns in its middle."""
+
+    def __init__(self, leaves: int, *, returns: int = 3, branches: bool = False) -> None:
+        super().__init__()
+        self.inlet, self.side_inlet = nn.Linear(FEATURES, WIDTH), nn.Linear(FEATURES, WIDTH)
+        self.outlet = nn.Linear(WIDTH, CLASSES)
+        self.leaves, self.returns, self.branches = leaves, returns, branches
+        kind = branch if branches else Skip
+        self.main, self.side = (nn.ModuleList(kind() for _ in range(depth)) for depth in (5, 9))
+        draw(self, 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h, s = self.inlet(x), self.side_inlet(x)
+        for index, block in enumerate(self.main):
+            if index == self.leaves:
+                s = h
+            if index == self.returns:
+                for other in self.side:
+                    s = s + other(s) if self.branches else other(s)
+                h = h + s
+            h = h + block(h) if self.branches else block(h)
+        out: Tensor = self.outlet(h)
+        return out
+
+
+@pytest.mark.parametrize("branches", [False, True])
+@pytest.mark.parametrize("leaves", [-1, 0, 1])
+def test_a_tower_that_returns_before_the_end_is_a_part_of_the_stream(leaves: int, branches: bool) -> None:
+    model = Returning(leaves, branches=branches)
+    found = discover(model, BATCH.inputs)
+    assert found.names == tuple(f"main.{index}" for index in range(5))
+    assert [other.as_option(model) for other in found.others] == ['blocks="side"']
+    stream = find_stream(model)
+    assert check_gradient(stream, BATCH, cross_entropy).passed
+    h = stream.run(BATCH.inputs).hiddens[-1]  # what the read-out takes, branch or not
+    torch.testing.assert_close(model.outlet(h), model(BATCH.inputs))
+
+
+def test_a_tower_that_joins_the_stream_at_its_end_is_a_rival() -> None:
+    model = SideTower(10.0)
+    recorded = record_calls(model, BATCH.inputs)
+    graph = Bottlenecks(recorded, recorded.answer)
+    runs = candidates(recorded, graph)
+    assert {run.calls[0].name for run in runs} >= {"main.0", "side.0"}
+    assert not any(carries_everything(run, runs, graph) for run in runs)
 
 
 class Adapter(nn.Module):
@@ -197,7 +270,7 @@ def test_a_pass_with_another_number_of_calls_is_refused() -> None:
     stream = find_stream(model)
     stream.run(BATCH.inputs)
     model.calls = STEPS - 1
-    with pytest.raises(ModelMismatch, match="or equally often and in turn in every pass"):
+    with pytest.raises(ModelMismatch, match="or equally often and one after the other in every pass"):
         stream.run(BATCH.inputs)
 
 
@@ -314,10 +387,11 @@ class Message(nn.Module):
 
 
 class Tagger(nn.Module):
-    """Convolutions over a sequence, then an LSTM, then a tag for each sequence."""
+    """Convolutions over a sequence, then an LSTM, then a tag for each sequence, or for each position."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, each: bool = False) -> None:
         super().__init__()
+        self.each = each
         self.convolutions = nn.ModuleList(
             nn.Conv1d(FEATURES if not i else WIDTH, WIDTH, 3, padding=1) for i in range(3)
         )
@@ -328,8 +402,108 @@ class Tagger(nn.Module):
         h = x.transpose(1, 2)
         for convolution in self.convolutions:
             h = convolution(h).relu()
-        out: Tensor = self.outlet(self.lstm(h.transpose(1, 2))[0][:, -1])
+        memory = self.lstm(h.transpose(1, 2))[0]
+        out: Tensor = self.outlet(memory if self.each else memory[:, -1])
         return out
+
+
+@pytest.mark.parametrize(("each", "rule"), [(False, "mean"), (True, "all")])
+@pytest.mark.parametrize("length", [LENGTH, WIDTH])
+def test_the_channels_of_a_convolution_over_a_sequence_are_features_not_tokens(
+    each: bool, rule: str, length: int
+) -> None:
+    model, inputs = Tagger(each=each), images(6, shape=(length, FEATURES)).inputs
+    stream = find_stream(model)
+    stream.settle(inputs)
+    forward = stream.run(inputs)
+    assert stream.rule == rule
+    assert [tuple(state.shape[1:]) for state in forward.hiddens[:2]] == [(length, WIDTH)] * 2
+    first = model.convolutions[0](inputs.transpose(1, 2)).relu()
+    torch.testing.assert_close(forward.hiddens[0], first.transpose(1, 2))
+    memory = model.lstm(model.convolutions[2](model.convolutions[1](first).relu()).relu().transpose(1, 2))[0]
+    torch.testing.assert_close(forward.hiddens[2], memory if each else memory[:, -1])
+
+
+class TwoStreams(nn.Module):
+    """Blocks with two states, the first of which only serves the second, as pixels serve patches."""
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.f, self.g = nn.Linear(WIDTH, WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+        def forward(self, fine: Tensor, coarse: Tensor) -> tuple[Tensor, Tensor]:
+            fine = fine + self.f(fine).tanh()
+            return fine, coarse + self.g(torch.cat([fine, coarse], -1)).tanh()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inlet, self.outlet = nn.Linear(FEATURES, WIDTH), nn.Linear(WIDTH, CLASSES)
+        self.layers = nn.ModuleList(self.Block() for _ in range(3))
+        draw(self, 0)
+
+    def states(self, x: Tensor) -> list[Tensor]:
+        fine = self.inlet(x)
+        coarse = [fine.tanh()]
+        for layer in self.layers:
+            fine, new = layer(fine, coarse[-1])
+            coarse.append(new)
+        return coarse
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.outlet(self.states(x)[-1])
+        return out
+
+
+@pytest.mark.parametrize("blocks", [None, "layers"])
+def test_of_two_states_the_one_that_is_read_is_the_stream(blocks: str | None) -> None:
+    model = TwoStreams()
+    stream = find_stream(model, blocks)
+    for state, expected in zip(stream.run(BATCH.inputs).hiddens, model.states(BATCH.inputs), strict=True):
+        torch.testing.assert_close(state, expected)
+    assert check_gradient(stream, BATCH, cross_entropy).passed
+
+
+class Doubled(nn.Module):
+    """A block that returns its state twice, of which the model takes the second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = Skip()
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        h = self.block(x)
+        return h, h
+
+
+def test_a_state_that_is_returned_twice_is_one_state() -> None:
+    class Second(Stages):
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.inlet(x)
+            for layer in self.layers:
+                _, h = layer(h)
+            return self.readout(h)
+
+    model = Second(3, layer=Doubled)
+    assert audit(model, [images(8, seed) for seed in range(2)]).provenance.guards["gradient"].passed
+
+
+class GroupsInTurn(Stages):
+    """The first layer three times, then the second three times."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inlet(x)
+        for layer in self.layers:
+            for _ in range(3):
+                h = h + layer(h)
+        return self.readout(h)
+
+
+@pytest.mark.parametrize("blocks", [None, "layers"])
+def test_blocks_that_are_called_several_times_each_are_one_stream(blocks: str | None) -> None:
+    stream = find_stream(GroupsInTurn(2), blocks)
+    assert len(stream.run(BATCH.inputs).hiddens) == 7
+    assert check_gradient(stream, BATCH, cross_entropy).passed
 
 
 class DenseBlock(nn.Module):

@@ -175,3 +175,34 @@ def bert_model() -> Any:
 
 def gpt2_model() -> Any:
     return gpt2("GPT2LMHeadModel")
+
+
+@pytest.mark.parametrize(("groups", "inner"), [(1, 1), (2, 1), (1, 2)])
+@pytest.mark.parametrize("blocks", [None, "albert.encoder.albert_layer_groups"])
+def test_albert_is_the_stream_of_the_calls_of_its_shared_layers(groups: int, inner: int, blocks: str | None) -> None:
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.AlbertConfig(
+        vocab_size=WORDS, embedding_size=8, hidden_size=16, num_hidden_layers=6, num_hidden_groups=groups,
+        inner_group_num=inner, num_attention_heads=2, intermediate_size=32, max_position_embeddings=16,
+        num_labels=CLASSES, initializer_range=0.3,
+    )  # fmt: skip
+    model: Any = transformers.AlbertForSequenceClassification(config)
+    given = [(ids, ids[:, 1] % CLASSES) for ids in sentences()]
+    batches: Any = [({"input_ids": ids}, y) for ids, y in given]
+    report = audit(model, batches, blocks=blocks, control_accuracy=CONTROL)
+    assert (report.subject.depth, report.provenance.read) == (6, "first")
+    if blocks is None:
+        assert report.provenance.guards["stream"].text.startswith("6 calls of AlbertLayerGroup")
+    model.eval()
+
+    def walk(ids: Tensor) -> tuple[list[Tensor], Tensor]:
+        encoder = model.albert.encoder
+        states = [encoder.embedding_hidden_mapping_in(model.albert.embeddings(input_ids=ids))]
+        for call in range(6):
+            states.append(onward(states[-1], encoder.albert_layer_groups[call * groups // 6]))
+        pooled = model.albert.pooler_activation(model.albert.pooler(states[-1][:, 0]))
+        return states, model.classifier(pooled)
+
+    agrees(report, by_hand(walk, given, first), CONTROL)

@@ -64,7 +64,7 @@ def _derivatives(
     """∂ℓ_i/∂h_0..h_L of every sample, from the mean loss of `count` samples, and ∂loss/∂W of what learns."""
     both = torch.autograd.grad(loss, [*walk.anchors, *learning], retain_graph=retain_graph, allow_unused=True)
     states = len(walk.anchors)
-    return tuple(walk.oriented(signal) * count for signal in both[:states]), both[states:]
+    return tuple(walk.oriented(signal, layer) * count for layer, signal in enumerate(both[:states])), both[states:]
 
 
 @method(

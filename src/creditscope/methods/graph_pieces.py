@@ -24,7 +24,7 @@ class GraphPieces(Pieces):
 
     parts: Members
     anchors: Sequence[Tensor]
-    oriented: Callable[[Tensor], Tensor]
+    oriented: Callable[[Tensor, int], Tensor]
     tied: frozenset[str]
 
     def through_readout(self, cotangent: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -34,7 +34,7 @@ class GraphPieces(Pieces):
         alone = {name: p for name, p in self.outside.items() if name not in self.tied}
         slope, *others = torch.autograd.grad(self.logits, [self.deepest, *alone.values()], cotangent, allow_unused=True)
         products |= {name: p for name, p in zip(alone, others, strict=True) if p is not None}
-        return self.oriented(slope), products
+        return self.oriented(slope, len(self.anchors) - 1), products
 
     def _above_the_borders(self, cotangent: Tensor, tied: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
         """Products along the paths that pass no state: what would pass one is set to zero there."""

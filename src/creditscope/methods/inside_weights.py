@@ -72,7 +72,7 @@ class InsideWeights(EndToEnd):
             for name, stand_in in stand_ins.items():
                 stand_in.data = draw[name].to(weights[name])
             signals = torch.autograd.grad(loss, walk.anchors, retain_graph=True)
-            yield tuple(walk.oriented(signal) * count for signal in signals)
+            yield tuple(walk.oriented(signal, layer) * count for layer, signal in enumerate(signals))
 
 
 def check_names(weights: Mapping[str, Tensor], feedback: Mapping[str, Tensor], owner: str) -> None:

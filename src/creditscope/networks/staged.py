@@ -49,7 +49,7 @@ class Walk:
     anchors: Sequence[Tensor]
     branches: Sequence[Tensor]
     logits: Tensor
-    oriented: Callable[[Tensor], Tensor] = lambda gradient: gradient
+    oriented: Callable[[Tensor, int], Tensor] = lambda gradient, layer: gradient
 
 
 @dataclass(frozen=True, slots=True)

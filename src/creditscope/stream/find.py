@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from creditscope.errors import CreditscopeError, InvalidInput, ModelMismatch, UnknownName
+from creditscope.errors import AmbiguousStream, CreditscopeError, InvalidInput, ModelMismatch, UnknownName
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.registry import unknown
 from creditscope.stream.discovery import discover
@@ -17,6 +17,7 @@ from creditscope.stream.hooked import HookStream
 from creditscope.stream.published import HiddenStream, PublishedStream
 from creditscope.stream.reading import Read
 from creditscope.stream.states import Pass, Shifts, StagedStream, Stream, block_lists
+from creditscope.stream.suggestions import suggestion
 from creditscope.stream.unwrap import bare
 
 OTHER_STREAMS = "other streams"  # the guard that names the streams that were not taken
@@ -53,7 +54,9 @@ class SearchedStream(Stream):
         try:
             blocks = discover(self.model, inputs)
         except ModelMismatch as error:
-            raise objection if isinstance(objection, ModelMismatch) else error from error
+            refusal = objection if isinstance(objection, ModelMismatch) else error
+            runs = error.runs if isinstance(error, AmbiguousStream) else ()
+            raise ModelMismatch(f"{refusal}\n{suggestion(self.model, inputs, runs)}") from error
         reader = self.model.get_submodule(blocks.reader) if blocks.reader else None
         text = f"{blocks.title} found by structure, {blocks.as_option(self.model)}"
         self._guards = {"stream": Guard(GuardStatus.PASSED, text)}
@@ -95,9 +98,9 @@ class SearchedStream(Stream):
         """As the stream that was found."""
         return None if self._resolved is None else self._resolved.onward(layer, state)
 
-    def oriented(self, tensor: Tensor) -> Tensor:
+    def oriented(self, tensor: Tensor, layer: int) -> Tensor:
         """As the stream that was found."""
-        return tensor if self._resolved is None else self._resolved.oriented(tensor)
+        return tensor if self._resolved is None else self._resolved.oriented(tensor, layer)
 
 
 def find_stream(model: nn.Module, blocks: str | Sequence[str] | None = None, read: Read = "auto") -> Stream:

@@ -24,6 +24,8 @@ class Call:
 
     ordinal   0 for the module's first call
     argument  which of the floating-point `arguments` is the state
+    result    which of the floating-point `results` is the next state
+    left_at   autograd's clock when the module returned
     """
 
     name: str
@@ -32,10 +34,12 @@ class Call:
     began: int
     arguments: tuple[Tensor, ...]
     ended: int = 0
-    left: Tensor | None = None
+    results: tuple[Tensor, ...] = ()
     argument: int = 0
+    result: int = 0
     entry_edges: tuple[Edge | None, ...] = ()
-    exit_edge: Edge | None = None
+    exit_edges: tuple[Edge | None, ...] = ()
+    left_at: int = 0
 
     @property
     def entered(self) -> Tensor | None:
@@ -46,6 +50,16 @@ class Call:
     def entry(self) -> Edge | None:
         """The place of that state in the graph, as it was when the module was called."""
         return self.entry_edges[self.argument] if self.entry_edges else None
+
+    @property
+    def left(self) -> Tensor | None:
+        """The state after the call."""
+        return self.results[self.result] if self.results else None
+
+    @property
+    def exit_edge(self) -> Edge | None:
+        """The place of that state in the graph."""
+        return self.exit_edges[self.result] if self.exit_edges else None
 
     @property
     def keeps(self) -> bool:
@@ -78,11 +92,11 @@ def record_calls(model: nn.Module, inputs: Any) -> ForwardCalls:
 
     def after(name: str, output: Any) -> None:
         call = next(call for call in reversed(calls[name]) if not call.ended)
-        call.ended, call.left = next(clock), first_floating(output)
-        if call.left is not None:
-            if not call.arguments and not call.left.requires_grad and torch.is_grad_enabled():
-                call.left.requires_grad_()
-            call.exit_edge = edge_of(call.left)
+        call.ended, call.results = next(clock), tuple(floating(output))
+        if call.left is not None and not call.arguments and not call.left.requires_grad and torch.is_grad_enabled():
+            call.left.requires_grad_()
+        call.exit_edges = tuple(map(edge_of, call.results))
+        call.left_at = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
 
     with torch.enable_grad(), ExitStack() as stack:
         for name, module in model.named_modules():

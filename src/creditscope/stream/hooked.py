@@ -10,19 +10,20 @@ from torch import Tensor, nn
 
 from creditscope.batch import each_tensor
 from creditscope.provenance import Guard, GuardStatus
-from creditscope.stream.candidates import calls_in_turn
-from creditscope.stream.hooks import BlockCalls, HookedBlocks
+from creditscope.stream.axes import Order, order_of, turned, turned_back
+from creditscope.stream.hooks import BlockCalls, BlockPass, HookedBlocks
 from creditscope.stream.reading import Read
 from creditscope.stream.replacement import replacing
 from creditscope.stream.states import Pass, Shifts, Stream, called, logits_of
+from creditscope.stream.turns import calls_in_turn
 
 
 class HookStream(Stream):
     """Any module with named blocks: h_l is the input of block l, and h_L follows the last block.
 
-    Where input + output of every block equals the next input, the blocks are branches of a residual stream and
+    Where input + output of the blocks equals the next input, they are branches of a residual stream and
     h_L = input + output; else h_L is the last output. Where a `reader` is known, h_L is its input. States of shape
-    (T, N, d) or (N, H, W, C) are turned to (N, T, d) and (N, C, H, W).
+    (T, N, d), (N, C, T) or (N, H, W, C) are turned to (N, T, d) and (N, C, H, W).
     """
 
     def __init__(
@@ -40,11 +41,11 @@ class HookStream(Stream):
         self._joined: tuple[bool, ...] = ()  # blocks that add to the stream or return the next state
         self._certain: tuple[bool, ...] = ()
         self._handed: tuple[bool, ...] = ()
-        self._tokens_first = self._channels_last = False
+        self._orders: tuple[Order, ...] = ()
 
     def _hook(self, calls: BlockCalls) -> None:
         self._listed = list(calls.blocks)
-        self._replaceable = not calls.repeated and calls.argument == 0
+        self._replaceable = not calls.repeated and calls.argument == calls.result == 0
         self._hooked = HookedBlocks(self.model, calls if self._reader is None else calls.and_once(self._reader))
 
     @property
@@ -56,14 +57,14 @@ class HookStream(Stream):
         """One call of the model, with hooks that are removed when it returns."""
         if self._branches is None:
             self._branches = self._examine(inputs)
-        turned = {layer: self._as_it_came(shift) for layer, shift in (shifts or {}).items()}
-        with self._hooked.recording() as record, self._hooked.shifting(turned, self._branches, self._handed):
+        came = {layer: self._as_it_came(shift, layer) for layer, shift in (shifts or {}).items()}
+        with self._hooked.recording() as record, self._hooked.shifting(came, self._branches, self._handed):
             logits = logits_of(called(self.model, inputs))
         states, last = tuple(record.states()), record.outputs[-1]
         if self._reader is not None:
-            return Pass(tuple(map(self.oriented, states)), states, logits)
-        deepest = states[-1] + last if all(self._branches) else last
-        return Pass(tuple(map(self.oriented, (*states, deepest))), (*states, last), logits)
+            return Pass(self._all_oriented(states), states, logits)
+        deepest = states[-1] + last if self._branches[-1] else last
+        return Pass(self._all_oriented((*states, deepest)), (*states, last), logits)
 
     def at(self, inputs: Any, states: Shifts) -> tuple[list[Tensor], Tensor] | None:
         """One call of the model with its states replaced; refused where other modules may read a state too."""
@@ -72,14 +73,14 @@ class HookStream(Stream):
         if not self._replaceable or not all(map(self.certain, range(len(self._listed)))):
             return None
         modules = self._listed if self._reader is None else [*self._listed, self._reader]
-        turned = {layer: self._as_it_came(state) for layer, state in states.items()}
-        with replacing(modules, self._branches, turned, reader=self._reader is not None) as seen:
+        came = {layer: self._as_it_came(state, layer) for layer, state in states.items()}
+        with replacing(modules, self._branches, came, reader=self._reader is not None) as seen:
             logits = logits_of(called(self.model, inputs))
         predicted = []
         for index in range(len(self._listed)):
-            read, left = turned.get(index, seen.entered[index]), seen.outputs[index]
+            read, left = came.get(index, seen.entered[index]), seen.outputs[index]
             following = seen.entered.get(index + 1, left)
-            predicted.append(self.oriented(read + left if self._branches[index] else following))
+            predicted.append(self.oriented(read + left if self._branches[index] else following, index + 1))
         return predicted, logits
 
     def checks(self) -> dict[str, Guard]:
@@ -88,7 +89,7 @@ class HookStream(Stream):
             return {}
         if len(self._listed) == 1:
             text = "there is one block, and h_L is taken to be its output"
-        elif not all(self._joined[:-1]):
+        elif not all(self._joined[:-1]) and not self._branches[-1]:
             text = "h_L is taken to be the output of the last block, as no block returns the input of the next"
         else:
             return {}
@@ -98,51 +99,59 @@ class HookStream(Stream):
         """False where a block neither adds to the stream nor returns it: other modules may read the state before it."""
         return self._reader is not None or layer >= len(self._certain) or self._certain[layer]
 
-    def oriented(self, tensor: Tensor) -> Tensor:
-        """Samples first, and the channels of an image before its height and width."""
-        if tensor.dim() == 3 and self._tokens_first:
-            return tensor.transpose(0, 1)
-        return tensor.movedim(-1, 1) if tensor.dim() == 4 and self._channels_last else tensor
+    def oriented(self, tensor: Tensor, layer: int) -> Tensor:
+        """Samples first, tokens before features, and the channels of an image before its height and width."""
+        return turned(tensor, self._orders[layer]) if self._orders else tensor
 
-    def _as_it_came(self, tensor: Tensor) -> Tensor:
+    def _all_oriented(self, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        return tuple(self.oriented(state, layer) for layer, state in enumerate(states))
+
+    def _as_it_came(self, tensor: Tensor, layer: int) -> Tensor:
         """The inverse of `oriented`."""
-        if tensor.dim() == 4 and self._channels_last:
-            return tensor.movedim(1, -1)
-        return self.oriented(tensor)
+        return turned_back(tensor, self._orders[layer])
 
     def _examine(self, inputs: Any) -> tuple[bool, ...]:
         """Run once to learn which blocks are branches, and which axes are samples and channels."""
         with torch.enable_grad(), self._hooked.recording() as record:
             logits = logits_of(called(self.model, inputs))
         count = len(logits)
-        if self._named and record.rounds() > 1:
+        if self._named and (record.rounds() > 1 or (record.rounds() == 1 and record.several)):
             self._named = False
             self._hook(calls_in_turn(self.model, inputs, self._listed))
             return self._examine(inputs)
-        state = record.states()[-1]
-        if state.dim() == 3 and state.shape[1] == count:
-            self._tokens_first = state.shape[0] != count or self._shrinks(inputs, count)
-        self._channels_last = (
-            state.dim() == 4 and self._is_width(state.shape[-1]) and not self._is_width(state.shape[1])
-        )
-        branches, self._handed = record.branches(), record.handed()
+        if record.last_overwritten() and not self._hooked.keeps_last:
+            self._hooked.keeps_last = True
+            return self._examine(inputs)
+        self._orders = self._axes(inputs, record, count)
+        branches, self._handed = record.branches(logits), record.handed()
         self._joined = tuple(map(any, zip(branches, record.chained(), strict=True)))
         made_before = (False, *self._handed)
         self._certain = tuple(
-            joined and (made_before[layer] or not record.read_early(layer, logits))
+            joined
+            and (made_before[layer] or not record.read_early(layer, logits))
+            and not (branches[layer] and record.read_late(layer, logits))
             for layer, joined in enumerate(self._joined)
         )
         return branches
 
-    def _is_width(self, size: int) -> bool:
-        """Whether the last block has a bias or a gain of this size: channels have, positions do not."""
-        return any(parameter.shape == (size,) for parameter in self._listed[-1].parameters())
+    def _axes(self, inputs: Any, record: BlockPass, count: int) -> tuple[Order, ...]:
+        """How each state is turned, by the module that takes it; the deepest one by the module that made it."""
+        states, takers = list(record.states()), [*self._listed]
+        if self._reader is None:
+            states.append(record.outputs[-1])
+        takers.append(self._reader or self._listed[-1])
+        second = [state.dim() == 3 and state.shape[1] == count for state in states]
+        if any(both and state.shape[0] == count for both, state in zip(second, states, strict=True)):
+            second = [both and short for both, short in zip(second, self._shrunk(inputs, count), strict=True)]
+        found = zip(states, takers, second, strict=True)
+        return tuple(order_of(state, taker, tokens_first=samples) for state, taker, samples in found)
 
-    def _shrinks(self, inputs: Any, count: int) -> bool:
+    def _shrunk(self, inputs: Any, count: int) -> list[bool]:
         """Whether one sample less shortens the second axis; asked where there are as many tokens as samples."""
         fewer = each_tensor(inputs, lambda tensor: tensor[1:] if tensor.dim() and len(tensor) == count else tensor)
         if count < 2:
-            return False
+            return [False] * (len(self._listed) + 1)
         with torch.no_grad(), self._hooked.recording() as record:
             called(self.model, fewer)
-        return record.states()[-1].shape[1] == count - 1
+        states = [*record.states(), *([] if self._reader is not None else record.outputs[-1:])]
+        return [state.dim() == 3 and state.shape[1] == count - 1 for state in states]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
 from creditscope.errors import ModelMismatch
-from creditscope.stream.values import entering, first_tensor, floating, with_floating
+from creditscope.stream.values import entering, floating, nth_tensor, replaced
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,11 +23,13 @@ class BlockCalls:
     blocks    one module per state; a module that is called several times appears several times
     ordinals  0 for a module's first call
     argument  which floating-point tensor among the arguments is the state; 1 in a recurrent cell(x_t, h)
+    result    which floating-point tensor among what is returned is the next state
     """
 
     blocks: tuple[nn.Module, ...]
     ordinals: tuple[int, ...]
     argument: int = 0
+    result: int = 0
 
     @classmethod
     def once(cls, blocks: Sequence[nn.Module]) -> BlockCalls:
@@ -41,7 +43,7 @@ class BlockCalls:
 
     def and_once(self, block: nn.Module) -> BlockCalls:
         """These calls, and one of another module after them."""
-        return BlockCalls((*self.blocks, block), (*self.ordinals, 0), self.argument)
+        return BlockCalls((*self.blocks, block), (*self.ordinals, 0), self.argument, self.result)
 
     def places(self, block: nn.Module) -> dict[int, int]:
         """The state before each call of a module, by the call's number."""
@@ -66,7 +68,9 @@ class BlockPass:
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
     versions: list[tuple[str, Tensor, int]] = field(default_factory=list)
+    several: bool = False  # a block returned several tensors
     entered_at: list[int] = field(default_factory=list)  # autograd's clock
+    left_at: list[int] = field(default_factory=list)
 
     def states(self) -> list[Tensor]:
         """The inputs, once it is certain that each block ran once and that nothing was changed in place."""
@@ -74,17 +78,37 @@ class BlockPass:
         self.unchanged()
         return self.inputs
 
+    def last_overwritten(self) -> bool:
+        """Whether the model wrote into the output of the last block."""
+        self.complete()
+        _, state, version = self.versions[-1]
+        return state is self.outputs[-1] and state._version != version
+
     def unchanged(self) -> None:
         """Refuse states that are no longer what the blocks saw."""
         for what, state, version in self.versions:
             if state._version != version:
                 raise changed_in_place(what)
 
-    def branches(self) -> tuple[bool, ...]:
-        """Whether input + output, not output alone, is the next input, per block; the last one counts as the others."""
+    def branches(self, logits: Tensor) -> tuple[bool, ...]:
+        """Whether input + output, not output alone, is the next input, per block.
+
+        The last one counts as the others, or, where these differ, as the graph adds its output to its input or not.
+        """
         self.complete()
         known = tuple(map(residual, self.inputs, self.outputs, self.inputs[1:]))
-        return (*known, bool(known) and all(known))
+        return (*known, any(known) and (all(known) or self._added(logits)))
+
+    def _added(self, logits: Tensor) -> bool:
+        """Whether some function adds the input and the output of the last block."""
+        last = (self.inputs[-1], self.outputs[-1])
+        if not all(tensor.requires_grad for tensor in (*last, logits)):
+            return False
+        both = {(edge.node, edge.output_nr) for edge in map(get_gradient_edge, last)}
+        return any(
+            function.name().startswith("AddBackward") and both <= set(function.next_functions)
+            for function in functions_of(logits)
+        )
 
     def handed(self) -> tuple[bool, ...]:
         """Whether the output is the very tensor that enters the next block, per block but the last."""
@@ -97,20 +121,24 @@ class BlockPass:
 
     def read_early(self, layer: int, logits: Tensor) -> bool:
         """Whether something else read the state before its block did; such a use does not see a shift at the block."""
+        return any(at < self.entered_at[layer] for at in self._uses(layer, logits))
+
+    def read_late(self, layer: int, logits: Tensor) -> bool:
+        """Whether more than one thing reads the state after its block: not only the stream that bypasses the block."""
+        return sum(at >= self.left_at[layer] for at in self._uses(layer, logits)) > 1
+
+    def _uses(self, layer: int, logits: Tensor) -> list[int]:
+        """When, by autograd's clock, the state is read."""
         if not (logits.requires_grad and self.inputs[layer].requires_grad):
-            return False
+            return []
         state = get_gradient_edge(self.inputs[layer])
-        return any(
-            function._sequence_nr() < self.entered_at[layer]
-            for function in functions_of(logits)
-            if (state.node, state.output_nr) in function.next_functions
-        )
+        users = (f for f in functions_of(logits) if (state.node, state.output_nr) in f.next_functions)
+        return [function._sequence_nr() for function in users]
 
     def rounds(self) -> int:
-        """How often all blocks ran in turn, one after the other; 0 if they ran in another order."""
-        rounds, rest = divmod(len(self.began), len(self.names))
-        expected = list(range(len(self.names))) * rounds
-        return rounds if not rest and self.began == expected == self.ended else 0
+        """How often each block ran, one call after the other; 0 if not all ran equally often."""
+        often = {self.began.count(index) for index in range(len(self.names))}
+        return often.pop() if len(often) == 1 and self.began == self.ended else 0
 
     def complete(self) -> None:
         """Refuse blocks that did not run exactly once, one after the other."""
@@ -121,7 +149,7 @@ class BlockPass:
                 f"{len(self.names)} blocks were named, but {len(self.began)} calls of them were recorded in one "
                 f"forward pass: {order}.\n"
                 "A state would stand for the wrong layer. Name blocks that each run exactly once, in order, or equally "
-                "often and in turn in every pass."
+                "often and one after the other in every pass."
             )
 
 
@@ -131,6 +159,7 @@ class HookedBlocks:
     def __init__(self, model: nn.Module, calls: BlockCalls) -> None:
         self._model = model
         self._calls = calls
+        self.keeps_last = False  # hand on a copy of the last output, because the model writes into it
         self._names = [f"{index} ({type(block).__name__})" for index, block in enumerate(calls.blocks)]
 
     def __len__(self) -> int:
@@ -169,12 +198,15 @@ class HookedBlocks:
             if ordinal < earlier:
                 return None
             index = places.get(ordinal, first)
-            output = _separate(output)
-            state = first_tensor(output, f"block {self._names[index]}")
+            output = _separate(output, self._calls.result)
+            state = nth_tensor(output, self._calls.result, f"block {self._names[index]}")
+            record.several = record.several or len(floating(output)) > 1
             record.ended.append(index)
             record.outputs.append(state)
+            record.left_at.append(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
             if index == len(self) - 1:
                 record.versions.append((f"output of block {self._names[index]}", state, state._version))
+                return replaced(output, state, state.clone()) if self.keeps_last else output
             return output
 
         return before, after
@@ -223,21 +255,25 @@ class HookedBlocks:
         ended, wanted = count(), self._calls.ordinals[index]
 
         def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-            return with_floating(output, lambda state: state + shift)[0] if next(ended) == wanted else None
+            if next(ended) != wanted:
+                return None
+            state = nth_tensor(output, self._calls.result, self._names[index])
+            return replaced(output, state, state + shift)
 
         return self._calls.blocks[index].register_forward_hook(after).remove
 
 
-def _separate(output: Any) -> Any:
+def _separate(output: Any, place: int) -> Any:
     """The output of a block with its state as a tensor of its own, where the block returns several.
 
     The parts of a reversible block's state are computed from each other: y₁ = x₁ + f(x₂), y₂ = x₂ + g(y₁), or (x₂, y₁).
     The gradient at the tensor y₁ itself would include its use inside the block, which precedes the state.
     """
     several = isinstance(output, tuple | list) and sum(bool(floating(part)) for part in output) > 1
-    return (
-        with_floating(output, lambda state: state.view_as(state))[0] if several and torch.is_grad_enabled() else output
-    )
+    if not several or not torch.is_grad_enabled() or place >= len(floating(output)):
+        return output
+    state = floating(output)[place]
+    return replaced(output, state, state.view_as(state))
 
 
 def residual(entered: Tensor, left: Tensor, following: Tensor) -> bool:

@@ -145,9 +145,9 @@ class ReferencedStream(Stream):
         """As the reference model."""
         return self._reference.onward(layer, state)
 
-    def oriented(self, tensor: Tensor) -> Tensor:
+    def oriented(self, tensor: Tensor, layer: int) -> Tensor:
         """As the reference model."""
-        return self._reference.oriented(tensor)
+        return self._reference.oriented(tensor, layer)
 
     def verify(self, inputs: Any, logits: Tensor) -> None:
         """Refuse a reference model whose states or logits are not the model's."""

@@ -76,28 +76,30 @@ class Stream(ABC):
         """The guards of this stream, for the report."""
         return {}
 
-    def oriented(self, tensor: Tensor) -> Tensor:
-        """A gradient at an anchor in the axes of its state, samples first."""
+    def oriented(self, tensor: Tensor, layer: int) -> Tensor:
+        """A gradient at the anchor of a layer in the axes of its state, samples first."""
         return tensor
 
     def settle(self, inputs: Any) -> Tensor:
-        """The logits; a read rule of "auto" is replaced by the token that the read-out consumes."""
+        """The logits; a read rule of "auto" is replaced by the token that is consumed of the last state with tokens."""
         with torch.no_grad():
             first = self.run(inputs)
-        if self.rule == "auto" and first.hiddens[-1].dim() == 3:
+        layer = max((layer for layer, state in enumerate(first.hiddens) if state.dim() == 3), default=None)
+        if self.rule == "auto" and layer is not None:
             with torch.enable_grad():
                 again = self.run(inputs)
-                self.rule = consumed(again.logits, self.oriented, again.anchors[-1]) or self._poisoned(inputs, again)
+                rule = consumed(again.logits, again.anchors[layer], lambda gradient: self.oriented(gradient, layer))
+                self.rule = rule or self._poisoned(inputs, again, layer)
         return first.logits
 
-    def _poisoned(self, inputs: Any, given: Pass) -> Read:
+    def _poisoned(self, inputs: Any, given: Pass, layer: int) -> Read:
         """The token that a read-out of zeros consumes: it has no gradient, but 0·NaN is NaN."""
         ends: tuple[tuple[Read, int], ...] = (("first", 0), (-1, -1))
         for rule, token in ends:
-            poison = torch.full_like(given.hiddens[-1], torch.nan)
+            poison = torch.full_like(given.hiddens[layer], torch.nan)
             poison[:, token] = 0
             with torch.no_grad():
-                if not bool(self.run(inputs, {len(given.hiddens) - 1: poison}).logits.isnan().any()):
+                if not bool(self.run(inputs, {layer: poison}).logits.isnan().any()):
                     return rule
         return "mean"
 
@@ -167,13 +169,13 @@ class StagedStream(Stream):
         return logits
 
 
-def consumed(logits: Tensor, oriented: Callable[[Tensor], Tensor], deepest: Tensor) -> Read | None:
-    """Which tokens of the deepest state the logits depend on: every position with logits of its own, one, or many.
+def consumed(logits: Tensor, anchor: Tensor, oriented: Callable[[Tensor], Tensor]) -> Read | None:
+    """Which tokens of a state the logits depend on: every position with logits of its own, one, or many.
 
     A read-out that takes one token leaves an exact zero in the gradient of all others; None if all are zero.
     """
     weights = torch.randn(logits.shape[-1], generator=torch.Generator().manual_seed(0)).to(logits)
-    gradients: tuple[Tensor | None, ...] = torch.autograd.grad((logits @ weights).sum(), deepest, allow_unused=True)
+    gradients: tuple[Tensor | None, ...] = torch.autograd.grad((logits @ weights).sum(), anchor, allow_unused=True)
     gradient = gradients[0]
     if gradient is None:  # `capture` explains it
         return "auto"

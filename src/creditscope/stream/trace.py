@@ -51,7 +51,7 @@ def capture(stream: Stream, batch: Batch, loss_fn: LossFunction = cross_entropy)
         one_each = forward.logits.dim() == 1  # a regression with one number per sample
     return Trace(
         hiddens=tuple(state.detach() for state in forward.hiddens),
-        gradients=tuple(stream.oriented(gradient) for gradient in gradients),
+        gradients=tuple(stream.oriented(gradient, layer) for layer, gradient in enumerate(gradients)),
         error=error[:, None] if one_each else error,
         logits=forward.logits.detach()[:, None] if one_each else forward.logits.detach(),
         labels=batch.labels,

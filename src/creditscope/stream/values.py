@@ -54,6 +54,17 @@ def with_floating(value: Any, change: Change, number: int = 0) -> tuple[Any, Ten
     return value, None
 
 
+def replaced(value: Any, old: Tensor, new: Tensor) -> Any:
+    """A value with one tensor exchanged for another wherever it occurs."""
+    if value is old:
+        return new
+    for key, part in _parts(value):
+        changed = replaced(part, old, new)
+        if changed is not part:
+            value = _exchanged(value, key, changed)
+    return value
+
+
 def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         return value.items()
@@ -71,13 +82,18 @@ def _exchanged(value: Any, key: Any, part: Any) -> Any:
 
 def first_tensor(output: Any, where: str) -> Tensor:
     """The tensor in what a module returned, the first floating-point one if there are several."""
-    state = first_floating(output)
-    if state is None:
+    return nth_tensor(output, 0, where)
+
+
+def nth_tensor(output: Any, number: int, where: str) -> Tensor:
+    """One of the floating-point tensors in what a module returned."""
+    tensors = floating(output)
+    if number >= len(tensors):
         raise ModelMismatch(
             f"{where} returned {type(output).__name__}, which holds no floating-point tensor.\n"
             "There is no state to measure. Name modules that return a tensor, or a tuple whose first one is the state."
         )
-    return state
+    return tensors[number]
 
 
 def first_floating(value: Any) -> Tensor | None:
