@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help install install-all system test test-all test-thirdparty lint lint-counts types demo reproduce validation pictures benchmarks docs site constraints clean
+.PHONY: help install install-all system test test-all test-thirdparty lint lint-counts types demo reproduce validation explore pictures benchmarks docs site constraints clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -144,6 +144,10 @@ validation: install $(WATCHER)/.installed ## audit every planted fault and every
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.planted.suite results/validation.json
 	OMP_NUM_THREADS=1 $(WATCHER)/bin/python -m tests.planted.watcher results/weightwatcher.json
 	$(BIN)/python docs/generate/validation.py
+
+explore: install ## measure the page with the scale to drag again, and write it; ten seconds
+	OMP_NUM_THREADS=1 $(BIN)/python docs/measure_scale.py
+	$(BIN)/python docs/generate/explore.py
 
 pictures: install ## take the pictures of the README again, from the pages of the demonstration; needs chromium
 	$(BIN)/creditscope demo --out build/demo

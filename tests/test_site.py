@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from docs.generate import api, inventory
+from docs import measure_scale
+from docs.generate import api, explore, inventory
 
 import creditscope
+from creditscope.runs.run import train
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,3 +38,22 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stderr
     assert (tmp_path / "site" / "docs" / "index.html").exists()
     assert 'href="https://docs.pytorch.org' in (tmp_path / "site/docs/reference/api.html").read_text(encoding="utf-8")
+
+
+def test_the_page_with_the_scale_to_drag_is_that_of_the_measured_grid() -> None:
+    result = json.loads(explore.RESULT.read_text(encoding="utf-8"))
+    assert explore.PATH.read_text(encoding="utf-8") == explore.page(result), "run make docs"
+    rows = result["rows"]
+    assert len({row["accuracy"] for row in rows}) == 1
+    assert max(row["sensitivity"] for row in rows) < 1.001 * min(row["sensitivity"] for row in rows)
+    assert all(row["exact"] == pytest.approx(1.0) for row in rows)
+    assert rows[-1]["clamped"] < 1e-5 < 0.99 < rows[0]["clamped"]
+
+
+@pytest.mark.slow
+def test_the_measured_grid_is_what_the_real_network_gives() -> None:
+    checkpoint = train(measure_scale.SPEC)
+    result = json.loads(explore.RESULT.read_text(encoding="utf-8"))
+    for exponent in (0.0, 5.0, 10.0):
+        row = result["rows"][result["exponents"].index(exponent)]
+        assert measure_scale.measured(checkpoint, 10**exponent) == pytest.approx(row, rel=1e-3)
