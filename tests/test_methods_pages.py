@@ -104,10 +104,12 @@ def test_the_outcomes_on_the_page_are_those_of_the_rows_counted_one_by_one(small
 
 def test_every_accuracy_has_its_verdict_beside_it(small):
     lines = field_page.page([small]).splitlines()
+    assert "| method | accuracy | verdict | frozen | margin |" in lines
     for row in small.judged:
         verdict = str(row.verdict).replace("+", "+<wbr>")
         (line,) = [line for line in lines if f"| {100 * row.accuracy.mean:.1f} ± " in line]
         assert line.split(" | ")[2] == verdict
+        assert line.split(" | ")[3].startswith(f"{100 * row.control.mean:.1f} ± ")
 
 
 def test_conclusions_follow_the_records(small):

@@ -304,7 +304,7 @@ def _told(found: Field, row: AuditRow) -> str:
 def _tables(found: Field) -> str:
     """Accuracies with their verdicts, then what was measured besides; in two tables, so that both fit a page."""
     verdicts = table(
-        ("method", "accuracy", "frozen", "margin", "verdict"), [_judged(found, row) for row in found.trained]
+        ("method", "accuracy", "verdict", "frozen", "margin"), [_judged(found, row) for row in found.trained]
     )
     others = ("method", "Γ", "D1", "D2", "D10", "cost", "seeds")
     measured = table(others, [_measured(found, row) for row in found.judged])
