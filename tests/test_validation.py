@@ -6,6 +6,7 @@ import pytest
 from docs.generate import validation
 from tests.planted.faults import BASES, FAULTS
 from tests.planted.healthy import HEALTHY
+from tests.thirdparty.trained_networks import NETWORKS
 
 from creditscope.diagnostics import diagnostics
 from creditscope.protocols import PROTOCOLS
@@ -54,3 +55,14 @@ def test_no_knowable_fault_passed_in_silence_and_no_sound_network_failed() -> No
     for row in still_open:  # no control and nothing trained, or a margin that one network does not decide
         statuses = {row["findings"][code]["status"] for code in ("D3", "D10") if code in row["findings"]}
         assert "undecided" in statuses if row["trained"] else not statuses, row["name"]
+
+
+def test_a_fault_that_passes_has_a_warning_beside_the_verdict() -> None:
+    passed = [row for row in validation.graded(RUN, "network") if row["outcomes"]["strict"] == "pass"]
+    assert [row["name"] for row in passed if not row["warnings"]] == []
+
+
+def test_no_trained_network_of_other_people_fails() -> None:
+    rows = RUN["trained"]
+    assert {row["package"] for row in rows} == {trained.package for trained in NETWORKS}
+    assert [row["package"] for row in rows if row["verdict"] != "INCONCLUSIVE(D3)" or row["warnings"]] == []

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditscope.errors import UnknownName
-from creditscope.modes import Headline, Mode
+from creditscope.modes import EXPLODES, Headline, Mode
 from creditscope.protocols import PROTOCOLS, judge, protocol_named
 from creditscope.verdict import Finding, Limit, Measurement, Reason, Status
 
@@ -279,6 +279,17 @@ def test_growth_fails_strict_only_together_with_the_tail_of_the_reference() -> N
     assert strict(D2_tail=Status.FIRES) == "PASS"
     assert strict(D1=Status.FIRES, D2_tail=Status.FIRES) == "FAIL(D1+D2:tail)"
     assert strict(D1_stream=Status.FIRES, D2_tail=Status.FIRES) == "FAIL(D1:stream+D2:tail)"
+
+
+def test_growth_that_leaves_the_reference_alone_passes_with_a_warning() -> None:
+    """In tokens that nobody reads, or by less than the clamp notices; a shown mode says it by itself."""
+    passing = {code: finding(code, Status.PASS) for code in ("D0", "D1", "D1:stream", "D2:tail", "D3", "D11")}
+    grown = {**passing, "D1:stream": finding("D1:stream", Status.FIRES)}
+    verdict = judge(protocol_named("strict"), grown)
+    assert (str(verdict), len(verdict.warnings)) == ("PASS", 1)
+    assert verdict.warnings[0].endswith(EXPLODES)
+    failed = judge(protocol_named("strict"), {**grown, "D2:tail": finding("D2:tail", Status.FIRES)})
+    assert (str(failed), failed.warnings) == ("FAIL(D1:stream+D2:tail)", ())
 
 
 def test_d10_stands_in_for_a_control_that_was_not_given() -> None:

@@ -89,6 +89,10 @@ INVALID = (
     "The reference gradient fell below the clamp of the usual cosine, so that Γ as usually computed is invalid. Exact "
     "Γ is not."
 )
+EXPLODES = (
+    "The stream explodes, but the reference stays above the clamp of the usual cosine: Γ is valid. Norms, penalties "
+    "and absolute steps are not comparable across these states."
+)
 NON_FINITE = Mode(
     "non-finite numbers",
     "The network holds numbers that are not finite.",

@@ -15,6 +15,7 @@ from creditscope.modes import (
     DRIFT,
     EXPLODED_BLOCK,
     EXPLODED_STREAM,
+    EXPLODES,
     INVALID,
     NON_FINITE,
     REFERENCE,
@@ -73,6 +74,7 @@ PROTOCOLS: Mapping[str, AuditProtocol] = {
         beside=("D1:stream", "D2:tail"),
         unjudged=frozenset({"D4"}),
         warnings={
+            "D1:stream": ("", EXPLODES),
             "D2": ("collapsed", INVALID),
             "D12": ("", "No block has an influence on the loss, as in a network whose branches are still at zero."),
         },
@@ -146,11 +148,11 @@ def _warning(protocol: AuditProtocol, code: str, finding: Finding) -> str:
 
 
 def _warnings(protocol: AuditProtocol, findings: Mapping[str, Finding], shown: tuple[Mode, ...]) -> Iterator[str]:
-    """What the reader is told beside the verdict; nothing that a shown mode has as its consequence."""
-    told = {mode.consequence for mode in shown}
+    """What the reader is told beside the verdict; nothing that a shown mode says or has as its consequence."""
+    told, said = {mode.consequence for mode in shown}, set(_codes(shown))
     for code, finding in findings.items():
         warning = _warning(protocol, code, finding)
-        if warning and warning not in told:
+        if warning and warning not in told and code not in said:
             yield f"{code} {finding.title}: {warning}"
     trained, read = findings.get("D3"), findings.get("D10")
     answers = {finding.status.fired for finding in (trained, read) if finding is not None}

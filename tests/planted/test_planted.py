@@ -32,6 +32,7 @@ def check_fault(fault: Fault) -> None:
     if fault.grade in ("fails", "measured"):
         assert report.verdict.outcome == "fail", report.verdict.text
     assert not silent(report), report.verdict.text
+    assert fault.kind == "claim" or report.verdict.outcome != "pass" or report.verdict.warnings
     noticed = [report.findings[code].status for code in fault.seen if code in report.findings]
     assert {Status.FIRES, Status.UNDECIDED} & set(noticed), {
         code: str(report.findings[code].status) for code in fault.seen

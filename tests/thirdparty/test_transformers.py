@@ -136,6 +136,22 @@ def test_gpt2_for_sentences_is_read_at_the_last_token() -> None:
     agrees(report, by_hand(walk, given, lambda state: state[:, -1]), CONTROL)
 
 
+def test_llama_whose_norms_compute_in_float32_is_audited_and_its_gradient_is_not_refused() -> None:
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=WORDS, hidden_size=16, intermediate_size=32, num_hidden_layers=3, num_attention_heads=2,
+        num_key_value_heads=2, max_position_embeddings=16, initializer_range=0.3, pad_token_id=0, num_labels=CLASSES,
+    )  # fmt: skip
+    model = transformers.LlamaForSequenceClassification(config)
+    given = [(ids, ids[:, 1] % CLASSES) for ids in sentences()]
+    with unchanged(model):
+        report = audit(model, [({"input_ids": ids}, y) for ids, y in given], control_accuracy=CONTROL)
+    assert (report.subject.depth, report.provenance.read) == (3, "-1")
+    assert report.provenance.guards["gradient"].passed
+
+
 def test_collated_batches_with_masks_and_labels_are_taken_as_they_come() -> None:
     from transformers import BatchEncoding
 
