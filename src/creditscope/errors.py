@@ -47,6 +47,10 @@ class NotDeterministic(CreditscopeError):
     """A model that answers the same input twice in two ways."""
 
 
+class ModelChanged(CreditscopeError):
+    """A model whose weights, gradients or modules changed while it was measured; it has been put back."""
+
+
 class BadFile(CreditscopeError):
     """A file that is missing, damaged, of another version, or not safe to load."""
 

@@ -36,6 +36,7 @@ from creditscope.stream.isolation import undisturbed
 from creditscope.stream.reading import Read
 from creditscope.stream.reference_model import own_credit, referenced
 from creditscope.stream.trace import LossFunction, Trace, cross_entropy
+from creditscope.stream.unchanged import unchanged
 
 Accuracy = float | Sequence[float]
 
@@ -128,7 +129,7 @@ def audit(
         controls.add(batch, trace)
         probing.add(batch, trace)
 
-    with undisturbed(stream.model), controls.undisturbed(), probing.prepared():
+    with unchanged(stream.model), undisturbed(stream.model), controls.undisturbed(), probing.prepared():
         if training is not None:
             probing.fit_readouts(
                 training_images(checked_batches(training, stream.model, Fingerprints(disjoint=disjoint))), initial

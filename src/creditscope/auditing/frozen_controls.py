@@ -22,6 +22,7 @@ from creditscope.stream.isolation import undisturbed
 from creditscope.stream.reading import Read
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import Trace
+from creditscope.stream.unchanged import unchanged
 
 
 class FrozenControls:
@@ -48,6 +49,7 @@ class FrozenControls:
         """Evaluation mode for all controls inside the block."""
         with ExitStack() as stack:
             for stream in self._streams:
+                stack.enter_context(unchanged(stream.model))
                 stack.enter_context(undisturbed(stream.model))
             yield
 

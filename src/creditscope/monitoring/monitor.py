@@ -27,10 +27,11 @@ from creditscope.probes.source import CreditFunction, Redraw
 from creditscope.protocols import DEFAULT, PROTOCOLS, alarms, judge
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
-from creditscope.stream.isolation import own_gradients, preserved_rng, undisturbed
+from creditscope.stream.isolation import preserved_rng, undisturbed
 from creditscope.stream.reading import Read
 from creditscope.stream.reference_model import own_credit, referenced
 from creditscope.stream.trace import LossFunction, cross_entropy
+from creditscope.stream.unchanged import unchanged
 from creditscope.terminal import printable
 from creditscope.verdict import Finding
 
@@ -143,7 +144,7 @@ class Monitor:
         stream, probing = self._stream, self._probing()
         ledger, loss_fn = Ledger(stream), self._options["loss_fn"]
         check = self._options["check_gradient"] and not self.history
-        with preserved_rng(), undisturbed(stream.model), own_gradients(stream.model):
+        with preserved_rng(), unchanged(stream.model), undisturbed(stream.model), probing.prepared():
             for trace in traces(stream, self._batches, loss_fn, check, {}, probing.add):
                 ledger.add(trace)
                 del trace  # free it before the next one is made

@@ -1,0 +1,116 @@
+"""A model is measured without being changed: its weights, gradients and modules are kept, compared and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from creditscope.errors import CreditscopeError, ModelChanged
+
+NAMED = 5  # changes that an error lists
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A tensor as it was: its storage and version show at no cost that nothing was written, its copy what was there."""
+
+    tensor: Tensor
+    data: Tensor  # the same storage; keeps it alive if the tensor gets another one
+    version: int
+    copy: Tensor
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> _Kept:
+        return cls(tensor, tensor.data, tensor._version, tensor.detach().clone())
+
+    def restore(self) -> bool:
+        """Put the tensor back; whether its bits had changed."""
+        if self.tensor.data_ptr() == self.data.data_ptr() and self.tensor._version == self.version:
+            return False
+        moved = self.tensor.data_ptr() != self.data.data_ptr() or self.tensor.shape != self.data.shape
+        if moved:
+            self.tensor.data = self.data
+        if _same_bits(self.tensor, self.copy):
+            return moved
+        with torch.no_grad():
+            self.tensor.copy_(self.copy)
+        return True
+
+
+class _Model:
+    """The modules, parameters and gradients of a model, by name."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._modules = [
+            (name, module, dict(module._modules), dict(module._parameters)) for name, module in model.named_modules()
+        ]
+        self._weights = {name: (_Kept.of(p), p.requires_grad) for name, p in model.named_parameters()}
+        self._gradients = {
+            name: (p, p.grad, None if p.grad is None else _Kept.of(p.grad)) for name, p in model.named_parameters()
+        }
+
+    def restore(self) -> list[str]:
+        """Put everything back; what had changed, in words."""
+        changed = []
+        for name, module, modules, parameters in self._modules:
+            for what, now, before in (
+                ("modules", module._modules, modules),
+                ("parameters", module._parameters, parameters),
+            ):
+                if {key: id(value) for key, value in now.items()} != {key: id(v) for key, v in before.items()}:
+                    now.clear()
+                    now.update(before)
+                    changed.append(f"the {what} of {name or 'the model itself'}")
+        for name, (kept, wanted) in self._weights.items():
+            if kept.restore():
+                changed.append(f"the weight {name}")
+            if kept.tensor.requires_grad is not wanted:
+                kept.tensor.requires_grad_(wanted)
+                changed.append(f"requires_grad of {name}")
+        for name, (parameter, gradient, value) in self._gradients.items():
+            other = parameter.grad is not gradient
+            parameter.grad = gradient
+            if (value is not None and value.restore()) or other:
+                changed.append(f"the gradient of {name}")
+        return changed
+
+
+@contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Put weights, gradients and modules back after the block; an error says which of them the block had changed.
+
+    Buffers are not compared: they are a layer's own memory, and `undisturbed` restores them.
+    """
+    kept = _Model(model)
+    try:
+        yield
+    except CreditscopeError as error:
+        _refuse(model, kept.restore(), error)
+        raise
+    except BaseException:
+        kept.restore()
+        raise
+    _refuse(model, kept.restore(), None)
+
+
+def _refuse(model: nn.Module, changed: list[str], error: CreditscopeError | None) -> None:
+    if not changed:
+        return
+    more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
+    raise ModelChanged(
+        f"{type(model).__name__} was changed while it was measured: {', '.join(changed[:NAMED])}{more}.\n"
+        "The numbers would belong to several networks. The model has been put back. Does its forward pass normalise, "
+        "step or replace its own weights, or does a function that was passed in? Do that outside of them."
+    ) from error
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors hold the same bytes; a NaN is equal to itself here."""
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    left, right = (t.detach().contiguous().reshape(-1) for t in (one, other))
+    return torch.equal(left, right) or torch.equal(left.view(torch.uint8), right.view(torch.uint8))
