@@ -20,17 +20,18 @@ PAPERS = ROOT.parent / "creditscope_papers"
 AT_ONCE, TYPING, LATER = "at once", "for types", "inside a function"
 
 GROUND = (
-    "batch control credit errors files machine modes options plugins progress protocols provenance registry terminal "
-    "verdict"
+    "arguments batch control credit errors files machine modes options plugins progress protocols provenance registry "
+    "terminal verdict"
 )
 # What each part may import of ours; every part is listed, in strata from the bottom up. CONTRIBUTING.md draws it.
 MAY: dict[str, str] = {
     "errors": "",
     "batch": "",
     "provenance": "",
-    "files": "errors",
+    "files": "arguments errors",
     "machine": "errors",
     "terminal": "errors",
+    "arguments": "errors machine terminal",
     "registry": "errors",
     "plugins": "errors registry",
     "options": "errors registry",

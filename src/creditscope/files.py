@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from creditscope.arguments import as_path
 from creditscope.errors import BadFile
 
 
@@ -18,7 +19,7 @@ def atomic_write(path: Path | str) -> Iterator[Path]:
     A symbolic link stays, and the file that it names is replaced; a file that exists keeps its permissions. A device or
     a pipe is refused: a rename would put a plain file in its place.
     """
-    path = Path(path)
+    path = as_path(path)
     target = _regular_target(path)
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
@@ -66,14 +67,14 @@ def check_folder(path: Path) -> None:
 def write_text(path: Path | str, text: str) -> Path:
     """Write a text file, complete or not at all."""
     with atomic_write(path) as part:
-        part.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8", errors="backslashreplace")
     return Path(path)
 
 
 def read_text(path: Path | str, what: str) -> str:
     """The text of a file; one that cannot be read is named, with what it should have been."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return as_path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(
             f"{what} {path} cannot be read: {getattr(error, 'strerror', None) or error}.\nCheck the path."

@@ -101,7 +101,7 @@ PROTOCOLS: Mapping[str, AuditProtocol] = {
 
 def protocol_named(name: str) -> AuditProtocol:
     """The protocol of that name."""
-    if name not in PROTOCOLS:
+    if not isinstance(name, str) or name not in PROTOCOLS:
         raise UnknownName(unknown("protocol", name, PROTOCOLS))
     return PROTOCOLS[name]
 

@@ -48,7 +48,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         self._load()
-        if name not in self._entries:
+        if name not in self:
             folder = self._package.replace(".", "/")
             raise UnknownName(unknown(self.kind, name, self._entries) + f" A new one is a file in {folder}/.")
         return self._entries[name]
@@ -63,7 +63,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         self._load()
-        return name in self._entries
+        return isinstance(name, str) and name in self._entries
 
 
 def natural_key(name: str) -> tuple[tuple[bool, int, str], ...]:

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from creditscope.arguments import as_text
 from creditscope.auditing.accuracies import arms
 from creditscope.auditing.array_batches import (
     ArrayBatch,
@@ -20,7 +21,7 @@ from creditscope.auditing.array_batches import (
 )
 from creditscope.auditing.array_files import opened_arrays
 from creditscope.auditing.array_ledger import ArrayLedger
-from creditscope.auditing.input_checks import check_texts, checked_images, checked_limits
+from creditscope.auditing.input_checks import checked_images, checked_limits
 from creditscope.auditing.judging import compared, judged_report, provenance
 from creditscope.errors import InvalidInput
 from creditscope.progress import step
@@ -88,7 +89,7 @@ def audit_arrays(
     3.0
     """
     chosen, limits = protocol_named(protocol), checked_limits(thresholds)
-    check_texts(name=name, notes=notes)
+    name, notes = as_text("name", name), as_text("notes", notes)
     checked_reduction(reduction)
     images = checked_images(accuracy_images)
     trained, frozen = arms(accuracy, control_accuracy, seeds, control_seeds, 0)

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from creditscope.arguments import as_text, check_callable, check_flags
 from creditscope.auditing.accuracies import RecordedAccuracies, arms
 from creditscope.auditing.fingerprints import Fingerprints
 from creditscope.auditing.frozen_controls import FrozenControls
 from creditscope.auditing.input_checks import (
-    check_texts,
     checked_batches,
     checked_images,
     checked_limits,
@@ -114,7 +114,9 @@ def audit(
     'pass'
     """
     chosen, limits = protocol_named(protocol), checked_limits(thresholds)
-    check_texts(name=name, notes=notes)
+    name, notes = as_text("name", name), as_text("notes", notes)
+    check_flags(check_gradient=check_gradient, disjoint=disjoint, independent=independent)
+    check_callable("loss_fn", loss_fn, "a function (logits, labels) -> one loss per sample")
     images = checked_images(accuracy_images)
     stream = referenced(model, reference, blocks, read)
     controls = FrozenControls(stream, control, initial, blocks, read)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from creditscope.diagnostics import diagnostics
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.registry import unknown
 from creditscope.statistics.shares import checked_shares
+
+LARGEST = sys.float_info.max
 
 
 def checked_batches(
@@ -91,14 +93,29 @@ def checked_images(count: int | None) -> int | None:
     return count
 
 
-def check_texts(**given: object) -> None:
-    """Refuse a name or notes that are not text, before anything is measured."""
-    for what, text in given.items():
-        if not isinstance(text, str):
+REFUSED: dict[str, Callable[[Tensor], bool]] = {  # by what they are, and why they cannot be measured
+    "sparse": lambda t: t.layout is not torch.strided and t.layout is not torch.jagged,
+    "nested": lambda t: t.is_nested,
+    "masked": lambda t: type(t).__name__ == "MaskedTensor",
+    "quantised": lambda t: t.is_quantized,
+    "on the device meta, without numbers": lambda t: t.is_meta,
+}
+
+
+def check_tensor(tensor: Tensor, what: str) -> None:
+    """Refuse a tensor that does not hold one number in each place."""
+    for kind, applies in REFUSED.items():
+        if applies(tensor):
             raise InvalidInput(
-                f"{what} = {text!r} is a {type(text).__name__}, not a string.\n"
-                "It could not be stored in the report. Pass a string."
+                f"{what} are {kind}.\n"
+                "States and gradients would not be those of plain numbers. Pass dense tensors, as to_dense() or "
+                "to_padded_tensor() make them."
             )
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    """The numbers themselves, where a tensor only carries a mark that they are to be negated or conjugated."""
+    return tensor.resolve_conj().resolve_neg()
 
 
 def _iterate(batches: Iterable[Any]) -> Iterator[Any]:
@@ -128,6 +145,10 @@ def _pair(item: Any, index: int) -> Batch:
             f"The labels of batch {index} are a {type(labels).__name__} that cannot be converted to a tensor.\n"
             "Accuracy and loss need class numbers. Pass a tensor of integers."
         ) from error
+    for tensor in _every_tensor(inputs):
+        check_tensor(tensor, f"The inputs of batch {index}")
+    check_tensor(labels, f"The labels of batch {index}")
+    inputs, labels = each_tensor(inputs, _plain), _plain(labels)
     lead = next(tensors_in(inputs), None)
     if lead is None or labels.dim() == 0 or len(lead) != len(labels) or len(labels) == 0:
         shape = f"type {type(inputs).__name__} without a tensor" if lead is None else f"shape {tuple(lead.shape)}"
@@ -136,6 +157,14 @@ def _pair(item: Any, index: int) -> Batch:
             "Each sample needs its label. Both must be tensors of the same length, at least 1."
         )
     return Batch(inputs, labels)
+
+
+def _every_tensor(inputs: Any) -> Iterator[Tensor]:
+    if isinstance(inputs, Tensor):
+        yield inputs
+    elif isinstance(inputs, dict | tuple | list):
+        for value in inputs.values() if isinstance(inputs, dict) else inputs:
+            yield from _every_tensor(value)
 
 
 def _placed(batch: Batch, anchor: Tensor) -> Batch:
@@ -153,10 +182,15 @@ def _placed(batch: Batch, anchor: Tensor) -> Batch:
 
 def checked_limits(thresholds: Mapping[str, float] | None) -> dict[str, float]:
     """The user's own limits by code; an unknown code or a limit that is not a finite number is refused."""
+    if thresholds is not None and not isinstance(thresholds, Mapping):
+        raise InvalidInput(
+            f"thresholds is a {type(thresholds).__name__}, not a table of limits by code.\n"
+            'It is not clear which diagnostic is meant. Pass, for example, {"D1": 100}.'
+        )
     for code, at in (thresholds or {}).items():
         if code not in diagnostics or ":" in code:
             raise UnknownName(unknown("diagnostic", code, [name for name in diagnostics if ":" not in name]))
-        if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
+        if isinstance(at, bool) or not isinstance(at, int | float) or not -LARGEST < at < LARGEST:
             raise InvalidInput(
                 f"The threshold of {code} is {at!r}.\n"
                 "Either nothing or everything lies beyond such a limit. Pass a finite number."

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from creditscope.auditing.fingerprints import Fingerprints
 from creditscope.auditing.input_checks import check_labels, checked_batches
 from creditscope.batch import Batch, first_images
-from creditscope.errors import InvalidInput
+from creditscope.errors import CreditscopeError, InvalidInput
+from creditscope.machine import machine_error
 from creditscope.progress import step
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.guards import PROBE_IMAGES, check_answers, check_gradient
@@ -74,9 +74,11 @@ def as_input_error(model: nn.Module, batch: Batch) -> Iterator[None]:
     """Report the model's own error on these inputs as an input error, not as a crash."""
     try:
         yield
-    except torch.OutOfMemoryError:
+    except CreditscopeError:
         raise
-    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError) as error:
+    except Exception as error:
+        if machine_error(error) is not None:
+            raise
         shape = tuple(batch.inputs.shape) if isinstance(batch.inputs, Tensor) else type(batch.inputs).__name__
         raise InvalidInput(
             f"{type(model).__name__} cannot take inputs of shape {shape}: {type(error).__name__}: {error}\n"

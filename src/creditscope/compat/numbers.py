@@ -39,11 +39,16 @@ def residual_norms(model: nn.Module, x: Tensor) -> list[float]:
     """
     stream = _published(find_stream(model))
     fingerprints = Fingerprints(disjoint=False)  # one batch, as published: repeated samples change no median
-    (batch,) = checked_batches([(x, torch.zeros(len(x)))], model, fingerprints)  # the labels are not used
+    (batch,) = checked_batches([(x, _no_labels(x))], model, fingerprints)  # the labels are not used
     with undisturbed(model), torch.no_grad(), as_input_error(model, batch):
         rows = [stream.reading.rows(state) for state in stream.run(batch.inputs).hiddens]
     medians: list[float] = [norm_table([row])[0].median().item() * factor for row, factor in rows]
     return medians
+
+
+def _no_labels(x: Any) -> Tensor:
+    """A label for every sample, for a measure that uses none; what is no batch has no samples."""
+    return torch.zeros(len(x) if isinstance(x, Tensor) and x.dim() and not x.is_nested else 1)
 
 
 def bp_grad_norms(model: nn.Module, x: Tensor, y: Tensor) -> list[float]:

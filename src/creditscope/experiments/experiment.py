@@ -9,8 +9,8 @@ from typing import Any
 import numpy
 from torch import nn
 
+from creditscope.arguments import as_text
 from creditscope.auditing.audit import audit
-from creditscope.auditing.input_checks import check_texts
 from creditscope.errors import InvalidInput
 from creditscope.experiments.answers import check_agreement, packed, right_answers
 from creditscope.experiments.preparation import Plan, check_evaluate, collected, named_seeds, planned
@@ -74,7 +74,7 @@ def experiment(
     ((0, 1), ['trained', 'frozen'], 'D3')
     """
     protocol_named(protocol)
-    check_texts(name=name)
+    name = as_text("name", name)
     recipe, folder = Recipe(make_model, train, evaluate), _opened(store)
     _check_workers(workers)
     if credit is not None:

@@ -49,6 +49,8 @@ def explain(word: str = "") -> str:
     >>> print(creditscope.explain("Γ").splitlines()[0])
     Γ  (also: gamma, alignment)
     """
+    if not isinstance(word, str):
+        raise UnknownName(f"A {type(word).__name__} cannot be explained.\nPass a word, for example 'D2'.")
     return explanation(word).text() if word else listing()
 
 

@@ -109,6 +109,8 @@ class Diverged(Exception):
 
 def run_generator(seed: int) -> torch.Generator:
     """The one generator of a run: feedback, random labels, order of the samples, augmentation, auxiliary noise."""
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InvalidInput(f"seed must be a whole number, got {seed!r}.\nThe draw could not be repeated. Pass one.")
     digest = hashlib.sha256(f"run {seed}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:4], "big"))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from creditscope.arguments import as_path, as_text
 from creditscope.errors import InvalidInput
 from creditscope.monitoring.loggers import (
     REPORT,
@@ -172,6 +173,7 @@ def as_logger(given: Any) -> Logger:
     if isinstance(given, Logger):
         return given
     if isinstance(given, str | Path):
+        given = as_path(as_text("logger", str(given)))
         return CsvLogger(given) if Path(given).suffix.lower() == ".csv" else TensorBoardLogger(_writer(given))
     adapter = None if isinstance(given, ModuleType | type) else _recognised(given)
     if adapter is not None:

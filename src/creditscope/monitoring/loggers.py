@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from creditscope.arguments import calling
 from creditscope.errors import BadFile
 from creditscope.files import check_folder, read_text, write_text
 from creditscope.records.report import Report
@@ -74,7 +75,8 @@ class FunctionLogger(Logger):
 
     def log(self, scalars: dict[str, float], step: int) -> None:
         """Call the function."""
-        self._function(scalars, step)
+        with calling("logger", "a function (scalars, step)"):
+            self._function(scalars, step)
 
 
 class CsvLogger(Logger):

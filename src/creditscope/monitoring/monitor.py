@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from creditscope.arguments import as_count, check_callable, check_flags
 from creditscope.auditing.audit import audit
 from creditscope.auditing.input_checks import checked_limits
 from creditscope.auditing.judging import examined
@@ -88,6 +89,9 @@ class Monitor:
             raise InvalidInput(
                 f"every must be a whole number of at least 1, got {every!r}.\nNo epoch would be measured otherwise."
             )
+        check_flags(check_gradient=check_gradient)
+        check_callable("loss_fn", loss_fn, "a function (logits, labels) -> one loss per sample")
+        check_callable("on_firing", on_firing, "a function (finding, epoch)")
         self._options: dict[str, Any] = {"blocks": blocks, "read": read, "loss_fn": loss_fn, "reference": reference}
         self._options |= {"thresholds": checked_limits(thresholds), "check_gradient": check_gradient, "credit": credit}
         self._options |= {"credit_local": credit_local, "redraw": redraw}
@@ -107,6 +111,8 @@ class Monitor:
 
         log_step  the step under which the loggers get it; default: the epoch
         """
+        epoch = as_count("epoch", epoch)
+        log_step = None if log_step is None else as_count("log_step", log_step)
         if epoch % self._every:
             return None
         row = self._measured(epoch)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from creditscope.arguments import calling
 from creditscope.batch import Batch, each_tensor
 from creditscope.credit import CreditSource
+from creditscope.errors import InvalidInput
 from creditscope.evidence.credit import LabelLeak
 from creditscope.progress import steps
 from creditscope.stream.states import Stream
@@ -156,7 +159,15 @@ def _remarked(flat: Tensor, start: int, labels: Tensor, others: Tensor) -> Tenso
 
 def _rows(answers: Answers, batch: Batch) -> Tensor:
     """The logits of a batch, one row per image."""
-    return answers(batch).detach().reshape(len(batch.labels), -1)
+    with calling("predict", "a function of one Batch (inputs, labels) that returns logits, one row per image"):
+        logits: Any = answers(batch)
+    if not isinstance(logits, Tensor) or logits.dim() == 0 or len(logits) != len(batch.labels):
+        shape = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+        raise InvalidInput(
+            f"predict returned {shape} for {len(batch.labels)} images.\n"
+            "The answers cannot be compared image by image. Return logits, one row per image."
+        )
+    return logits.detach().reshape(len(batch.labels), -1)
 
 
 def _sizes(rows: Tensor) -> Tensor:

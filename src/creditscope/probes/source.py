@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from creditscope.arguments import calling
 from creditscope.batch import Batch
 from creditscope.credit import CreditSource, Local
 from creditscope.errors import InvalidInput, ModelMismatch
@@ -34,13 +35,15 @@ class FunctionSource(CreditSource):
 
     def signals(self, batch: Batch) -> tuple[Tensor, ...]:
         """The function's return value; `checked_signals` checks it."""
-        return self.function(batch)  # type: ignore[return-value]
+        with calling("credit", "a function of one Batch (inputs, labels) that returns [a_0, ..., a_L]"):
+            return self.function(batch)  # type: ignore[return-value]
 
     def redrawn(self, generator: torch.Generator) -> FunctionSource | None:
         """The function with fresh feedback; None if the user gave no `redraw`."""
         if self.redraw is None:
             return None
-        fresh: Any = self.redraw(generator)
+        with calling("redraw", "a function of one torch.Generator that returns a credit function"):
+            fresh: Any = self.redraw(generator)
         if not callable(fresh):
             raise InvalidInput(
                 f"redraw returned a {type(fresh).__name__}, not a credit function.\n"
@@ -133,6 +136,11 @@ def checked_signals(source: CreditSource, batch: Batch, trace: Trace) -> tuple[T
 
 
 def _check_signal(signal: Tensor, state: Tensor, layer: int) -> None:
+    if signal.layout is not torch.strided or signal.is_meta or signal.is_nested:
+        raise InvalidInput(
+            f"The credit a_{layer} is a sparse, nested or meta tensor, not plain numbers.\n"
+            "It cannot be compared with the gradient. Return a dense tensor."
+        )
     if signal.shape != state.shape:
         raise InvalidInput(
             f"The credit a_{layer} has shape {tuple(signal.shape)}, but the state h_{layer} has {tuple(state.shape)}.\n"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from creditscope.arguments import calling
 from creditscope.batch import Batch
 from creditscope.credit import Credit, CreditSource
 from creditscope.errors import InvalidInput
@@ -70,7 +72,8 @@ class GivenUpdates:
         """The user's reference, or that of a rule; None where the method descends the loss."""
         function = self.reference
         if function is not None:
-            return Reference(lambda batch: Credit((), _by_name(function(batch), "own_reference"), _NO_LOSS))
+            own = partial(_called, "own_reference", function)
+            return Reference(lambda batch: Credit((), _by_name(own(batch), "own_reference"), _NO_LOSS))
         if source is None or self.updates is not None or not source.reference:
             return None
         return Reference(source.own_reference, source.signals, source.exact_layers)
@@ -91,7 +94,9 @@ class UpdateProbe:
         generator: torch.Generator,
     ) -> UpdateEvidence | Missing:
         """Γ^W on all batches; its null (fresh feedback if there is any, else permuted labels) on the first two."""
-        asked = given.updates or (source.updates if source is not None else None)
+        asked = source.updates if source is not None else None
+        if given.updates is not None:
+            asked = partial(_called, "updates", given.updates)
         if asked is None or asked(batches[0]) is None:
             return SIGNALS_ONLY
         gradients = [self._gradients(batch) for batch in batches]
@@ -204,3 +209,9 @@ def checked_updates(given: Any, gradients: Mapping[str, Tensor]) -> Mapping[str,
 def _permuted(batch: Batch, generator: torch.Generator) -> Batch:
     order = torch.randperm(len(batch.labels), generator=generator).to(batch.labels.device)
     return with_labels(batch, batch.labels[order])
+
+
+def _called(what: str, function: UpdateFunction, batch: Batch) -> Any:
+    """What a user's function returns; `_by_name` and `checked_updates` check it."""
+    with calling(what, "a function of one Batch (inputs, labels) that returns {parameter name: tensor}"):
+        return function(batch)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, computed_field, model_validator
 
+from creditscope.arguments import as_path
 from creditscope.files import write_text
 from creditscope.provenance import Guard, Source
 from creditscope.records.frame import data_frame
@@ -146,7 +147,7 @@ class Report(Document):
 
     def to_html(self, path: Path | str) -> Path:
         """Write the report as one page that needs no network; its path."""
-        self.to("html", path)
+        self.to("html", as_path(path))
         return Path(path)
 
     def to_latex(self, path: Path | str | None = None) -> str:

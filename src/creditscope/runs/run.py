@@ -8,6 +8,7 @@ from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 
+from creditscope.arguments import as_path
 from creditscope.batch import Batch
 from creditscope.control import Control
 from creditscope.datasets import datasets
@@ -168,7 +169,7 @@ def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "
     >>> checkpoint.rule.name, checkpoint.missing
     ('dfa', ())
     """
-    folder = Path(folder)
+    folder = as_path(folder)
     record = RunRecord.from_json(folder / RECORD)
     spec = read_spec(record, str(folder / RECORD))
     load_plugins(spec)

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from creditscope.arguments import calling
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput, ModelMismatch
 from creditscope.stream.states import Shifts, Stream
@@ -91,7 +92,13 @@ def losses_at(stream: Stream, batch: Batch, shifts: Shifts, loss_fn: LossFunctio
 
 def per_sample(loss_fn: LossFunction, logits: Tensor, labels: Tensor) -> Tensor:
     """The losses; a loss function that does not return one per sample is refused."""
-    losses = loss_fn(logits, labels)
+    with calling("loss_fn", "a function (logits, labels) -> one loss per sample"):
+        losses = loss_fn(logits, labels)
+    if not isinstance(losses, Tensor):
+        raise InvalidInput(
+            f"loss_fn returned a {type(losses).__name__}, not a tensor.\n"
+            "There is nothing to differentiate. Return one loss per sample."
+        )
     if losses.dim() == 0 or losses.shape[0] != logits.shape[0]:
         raise InvalidInput(
             f"loss_fn returned shape {tuple(losses.shape)} for {logits.shape[0]} samples.\n"
