@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from creditscope.errors import BadFile, CreditscopeError, InvalidInput
+from creditscope.errors import BadFile, CreditscopeError, FunctionFailed, InvalidInput
 from creditscope.machine import machine_error
 from creditscope.terminal import one_line
 
@@ -83,7 +83,7 @@ def calling(what: str, wanted: str) -> Iterator[None]:
     except Exception as error:
         if machine_error(error) is not None:
             raise
-        raise InvalidInput(
+        raise FunctionFailed(
             f"{what} failed: {type(error).__name__}: {one_line(str(error), 200)}\n"
             f"There is nothing to measure without it. It must be {wanted}; its own traceback is above."
         ) from error

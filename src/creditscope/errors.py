@@ -27,6 +27,10 @@ class InvalidInput(CreditscopeError):
     """Batches, labels, accuracies or options that cannot be what they claim to be."""
 
 
+class FunctionFailed(InvalidInput):
+    """A function that the user passed in raised an error, which is the cause of this one."""
+
+
 class ModelMismatch(CreditscopeError):
     """A model whose stream of states cannot be found or read."""
 

@@ -104,12 +104,13 @@ def test_lost_credit_gives_no_signals():
         NoCredit("the matrices are gone").signals(images(2))
 
 
-def test_an_error_of_the_users_own_function_comes_through_as_it_is(net):
+def test_an_error_of_the_users_own_function_is_the_cause_of_ours(net):
     def broken(batch):
         raise KeyError("B.3")
 
-    with pytest.raises(KeyError, match="B.3"):
+    with pytest.raises(InvalidInput, match="credit failed: KeyError: 'B.3'") as caught:
         audit(net, batches(256), credit=broken)
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_gradients_that_a_credit_function_leaves_behind_are_undone(net):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from creditscope.batch import Batch, first_images
 from creditscope.credit import CreditSource
+from creditscope.errors import FunctionFailed
 from creditscope.evidence.credit import HiddenBackprop, Layers
 from creditscope.probes.block_weights import (
     Watching,
@@ -87,13 +88,13 @@ def hidden_backprop(
             return _measured(subject, blocks, as_float64(few), generator, FINE)
     except torch.OutOfMemoryError:
         raise
-    except (RuntimeError, TypeError, ValueError) as error:  # the model or the credit requires its own precision
+    except (FunctionFailed, RuntimeError, TypeError, ValueError) as error:  # something requires its own precision
         why = f"float64 is impossible ({str(error).partition(chr(10))[0]})"
         if next(stream.model.parameters(), torch.zeros(())).dtype in (torch.float16, torch.bfloat16):
             return _not_judged(f"{why}, and half precision is too coarse")
     try:
         return _measured(subject, blocks, few, generator, COARSE)
-    except (RuntimeError, TypeError, ValueError) as error:
+    except (FunctionFailed, RuntimeError, TypeError, ValueError) as error:
         return _not_judged(f"{why}, and so is its own precision ({str(error).partition(chr(10))[0]})")
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from creditscope.batch import Batch
+from creditscope.errors import FunctionFailed
 from creditscope.evidence.credit import Interventions, Layers
 from creditscope.probes.images import Piece, lengths, losses_from, per_image, sizes, totals
 from creditscope.probes.perturbation import Correlation, perturb
@@ -30,7 +31,7 @@ def intervene(
         with in_float64(stream.model):
             relative, nudges = _relative(stream, pieces, as_float64, loss_fn, generator)
         precision = "float64"
-    except (RuntimeError, TypeError):  # a layer requires its own precision
+    except (FunctionFailed, RuntimeError, TypeError):  # a layer requires its own precision
         relative, nudges = _relative(stream, pieces, lambda batch: batch, loss_fn, generator)
         precision = "the model's own precision"
     absolute = _correlations(stream, pieces, loss_fn, generator)

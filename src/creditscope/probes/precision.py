@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from creditscope.errors import FunctionFailed
 from creditscope.evidence.alignment import exact_cosines
 from creditscope.evidence.credit import Precision
 from creditscope.probes.images import Piece
@@ -29,7 +30,7 @@ def precision(stream: Stream, pieces: Sequence[Piece], loss_fn: LossFunction) ->
                 trace = capture(stream, as_float64(piece.batch), loss_fn)
                 for layer, gradient in enumerate(trace.gradients):
                     cosines[layer].append(_agreement(piece.gradients[layer], stream.vectors(gradient)).cpu())
-    except (RuntimeError, TypeError) as error:
+    except (FunctionFailed, RuntimeError, TypeError) as error:
         text = f"the model cannot be run in float64 ({str(error).splitlines()[0]})"
         return Missing(Reason.NOT_POSSIBLE, text)
     return Precision(tuple(_median(torch.cat(layer)) for layer in cosines), dtype)

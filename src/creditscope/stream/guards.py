@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from creditscope.batch import Batch, each_tensor
-from creditscope.errors import ModelMismatch, NotDeterministic, NotTheGradient
+from creditscope.errors import FunctionFailed, ModelMismatch, NotDeterministic, NotTheGradient
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.isolation import as_float64, float64_copies
 from creditscope.stream.states import Stream
@@ -99,7 +99,7 @@ def _apart(stream: Stream, batch: Batch, few: Batch) -> tuple[float, float]:
         with float64_copies(stream.model):
             whole, part = (answers(stream, as_float64(images)) for images in (batch, few))
         limit = INDEPENDENT
-    except (RuntimeError, TypeError, AttributeError):  # a layer requires its own precision
+    except (FunctionFailed, RuntimeError, TypeError, AttributeError):  # a layer requires its own precision
         whole, part, limit = answers(stream, batch), answers(stream, few), INDEPENDENT_COARSELY
     largest = whole.abs().max()
     return (float((_half_of(whole) - part).abs().max() / largest) if largest > 0 else 0.0), limit
@@ -146,7 +146,7 @@ def check_gradient(stream: Stream, batch: Batch, loss_fn: LossFunction) -> Guard
         if _autocasts(stream, batch):
             return SWITCHES
         raise
-    except (RuntimeError, TypeError, AttributeError):  # a layer requires its own precision
+    except (FunctionFailed, RuntimeError, TypeError, AttributeError):  # a layer requires its own precision
         if next(stream.model.parameters(), torch.zeros(())).dtype in (torch.float16, torch.bfloat16):
             return Guard(GuardStatus.NOT_POSSIBLE, "the model runs in half precision only")
         return _compared_in_float32(stream, batch, loss_fn)
