@@ -52,6 +52,7 @@ def test_the_guides_are_these_and_the_index_leads_to_them() -> None:
     assert names == [
         "add-your-own-diagnostic.md",
         "audit-a-jax-network.md",
+        "audit-in-ci.md",
         "audit-your-method.md",
         "audit-your-model.md",
         "check-your-rule.md",
@@ -74,6 +75,10 @@ def test_the_guide_to_auditing_a_model_runs(
     assert [len(found["result"].networks[variant]) for variant in ("trained", "frozen")] == [2, 2]
     assert found["report"].subject.depth == 2
     assert len(found["report"].measures["gamma"].per_layer) == 3
+
+
+def test_the_guide_to_audits_as_tests_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran("audit-in-ci.md", monkeypatch)["test_the_network_is_sound"]()
 
 
 def test_the_guide_to_auditing_a_method_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,10 +61,11 @@ MAY: dict[str, str] = {
     "runs": f"training auditing methods datasets networks records {GROUND}",
     "monitoring": f"auditing probes evidence records report stream {GROUND}",
     "compat": f"auditing diagnostics evidence stream {GROUND}",
+    "testing": f"auditing diagnostics records report {GROUND}",
     "study": f"runs report records training datasets diagnostics statistics {GROUND}",
     "papers": f"study runs report records diagnostics statistics {GROUND}",
-    "commands": "papers compat monitoring study runs experiments conformance auditing partial training probes report "
-    f"glossary methods evidence diagnostics records statistics datasets networks stream linting {GROUND}",
+    "commands": "papers testing compat monitoring study runs experiments conformance auditing partial training probes "
+    f"report glossary methods evidence diagnostics records statistics datasets networks stream linting {GROUND}",
     "cli": f"commands {GROUND}",
     "__main__": "cli",
 }

@@ -79,6 +79,8 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used (PEP 562), so that importing the package costs nothing."""
+    if name == "testing":  # a package of its own, imported by nothing else
+        return importlib.import_module("creditscope.testing")
     if name not in _WHERE:
         raise AttributeError(f"module 'creditscope' has no attribute {name!r}")
     return getattr(importlib.import_module(f"creditscope.{_WHERE[name]}"), name)
