@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help install install-all system test test-all test-thirdparty lint lint-counts types demo reproduce validation explore pictures benchmarks docs site constraints clean
+.PHONY: help install install-all system test test-all test-thirdparty lint lint-counts types demo reproduce validation timm-families explore pictures benchmarks docs site constraints clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -157,6 +157,10 @@ validation: install $(WATCHER)/.installed $(OTHERS)/.installed ## audit every pl
 explore: install ## measure the page with the scale to drag again, and write it; ten seconds
 	OMP_NUM_THREADS=1 $(BIN)/python docs/measure_scale.py
 	$(BIN)/python docs/generate/explore.py
+
+timm-families: $(OTHERS)/.installed ## audit one model of each family of timm that has no outcome yet, write docs/timm.md
+	OMP_NUM_THREADS=1 $(OTHERS)/bin/python -m tests.thirdparty.timm_families results/timm_families.json
+	$(BIN)/python docs/generate/timm.py
 
 pictures: install ## take the pictures of the README again, from the pages of the demonstration; needs chromium
 	$(BIN)/creditscope demo --out build/demo
