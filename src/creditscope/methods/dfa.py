@@ -82,11 +82,15 @@ class DirectFeedback(LocalRule):
         """What every state receives through its matrix: e."""
         return seen.error
 
+    def through(self, message: Tensor, matrix: Tensor) -> Tensor:
+        """e B."""
+        return message @ matrix
+
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
         """e B_l in the shape of h_l."""
         last, message = len(feedback.tensors) - 1, self.message(seen)
         return tuple(
-            _shaped(message @ feedback.tensors[f"B.{min(layer, last)}"].to(seen.error), state)
+            _shaped(self.through(message, feedback.tensors[f"B.{min(layer, last)}"].to(seen.error)), state)
             for layer, state in enumerate(seen.hiddens)
         )
 

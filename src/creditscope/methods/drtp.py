@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from creditscope.errors import InvalidInput
@@ -39,10 +38,14 @@ class TargetProjection(DirectFeedback):
     carries = "target"
 
     def message(self, seen: LocalPass) -> Tensor:
-        """-y."""
+        """The number of each sample's class."""
         if seen.labels.dim() != 1 or seen.labels.is_floating_point():
             raise InvalidInput(
                 f"drtp needs one class number per sample, got labels of shape {tuple(seen.labels.shape)}.\n"
                 "There is no one-hot target to project. Use 'dfa', which projects the error of any loss."
             )
-        return -F.one_hot(seen.labels.long(), seen.error.shape[-1]).to(seen.error)
+        return seen.labels.long()
+
+    def through(self, message: Tensor, matrix: Tensor) -> Tensor:
+        """-y B: the row of each label, negative."""
+        return -matrix[message]

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import math
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.func import jvp, vmap
 
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
-from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, forward_in_pieces
+from creditscope.methods.linearised import carries_directions, pieces_with_directions, pushed
+from creditscope.methods.local import (
+    LocalPass,
+    LocalRule,
+    Normalisation,
+    check_normalisation,
+    forward_in_pieces,
+    local_pass,
+)
 from creditscope.methods.relaxation import held_statistics, recorded_statistics
 from creditscope.methods.rule import EVERYTHING, Feedback, Moment, Scope
 from creditscope.networks.staged import StagedNetwork
-
-with warnings.catch_warnings():  # the first forward-mode pass of a process loads rules that PyTorch scripts, and warns
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import torch._decomp.decompositions_for_jvp
 
 
 @method(
@@ -84,12 +85,37 @@ class ForwardGradient(LocalRule):
         self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
     ) -> Credit:
         """The estimate along fresh directions."""
+        drawn: list[Tensor] = []
+
+        def draw(state: Tensor) -> Tensor:
+            drawn.append(torch.randn((self.draws, *state.shape), generator=moment.generator).to(state))
+            return drawn[-1]
+
+        found = self._in_one_pass(network, batch, scope, draw)
+        if found is not None:
+            seen, moved = found
+            return self.update(network, seen, _estimates(moved, seen.error, drawn), scope)
         with recorded_statistics(network) as statistics:
             seen = forward_in_pieces(network, batch, scope)
-        drawn = [torch.randn((self.draws, *h.shape), generator=moment.generator).to(h) for h in seen.hiddens]
+        for state in seen.hiddens[len(drawn) :]:
+            draw(state)
         with held_statistics(statistics):
             signals = estimate(network, seen, drawn)
         return self.update(network, seen, signals, scope)
+
+    def _in_one_pass(
+        self, network: StagedNetwork, batch: Batch, scope: Scope, draw: Callable[[Tensor], Tensor]
+    ) -> tuple[LocalPass, Tensor] | None:
+        """The forward pass with its directions, and what these become at the logits; None where it cannot be done."""
+        if not carries_directions(network):
+            return None
+        _check_loss(network)
+        try:
+            with torch.enable_grad():
+                pieces, moved = pieces_with_directions(network, batch.inputs, scope.learns, draw)
+        except TypeError:
+            return None
+        return local_pass(network, batch, pieces), moved
 
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
         """The estimate along directions that belong to the samples."""
@@ -101,29 +127,33 @@ def estimate(network: StagedNetwork, seen: LocalPass, directions: Sequence[Tenso
 
     One pass up: at every block the directions of the states below, carried so far, are joined by those of its output.
     """
-    if network.loss_fn is not None:
-        raise InvalidInput(
-            "forward_gradient differentiates the cross-entropy of class labels, not another loss_fn.\n"
-            "The slope would be that of a loss which is not trained. Leave loss_fn at its default."
-        )
+    _check_loss(network)
+    carried = directions[0]
+    for index in range(network.depth):
 
-    def stage(index: int, state: Tensor) -> Tensor:
-        return network.merge(index, state, network.branch(index, state))
+        def stage(state: Tensor, block: int = index) -> Tensor:
+            return network.merge(block, state, network.branch(block, state))
 
-    def loss(state: Tensor) -> Tensor:
-        return F.cross_entropy(network.readout(state), seen.labels, reduction="none")
+        carried = torch.cat([pushed(stage, seen.hiddens[index], carried), directions[index + 1]])
+    return _estimates(pushed(network.readout, seen.hiddens[-1], carried), seen.error, directions)
 
+
+def _estimates(moved: Tensor, error: Tensor, directions: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """⟨g_l, v⟩ v = ⟨e, ż⟩ v with e = ∂ℓ/∂logits and ż what v has become at the logits."""
     with torch.no_grad():
-        carried = directions[0]
-        for index in range(network.depth):
-            at = seen.hiddens[index]
-            carried = vmap(lambda v, i=index, h=at: jvp(lambda s: stage(i, s), (h,), (v,))[1])(carried)
-            carried = torch.cat([carried, directions[index + 1]])
-        slopes = vmap(lambda v: jvp(loss, (seen.hiddens[-1],), (v,))[1])(carried)
+        slopes = (moved.flatten(2) * error.flatten(1)).sum(2)
         by_state = slopes.view(len(directions), -1, slopes.shape[-1])  # (L + 1, K, N)
         return tuple(
             (slope.view(*slope.shape, *[1] * (v.dim() - 2)) * v).mean(0)
             for slope, v in zip(by_state, directions, strict=True)
+        )
+
+
+def _check_loss(network: StagedNetwork) -> None:
+    if network.loss_fn is not None:
+        raise InvalidInput(
+            "forward_gradient differentiates the cross-entropy of class labels, not another loss_fn.\n"
+            "The slope would be that of a loss which is not trained. Leave loss_fn at its default."
         )
 
 

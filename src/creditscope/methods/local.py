@@ -58,10 +58,14 @@ class LocalPass:
 def forward_in_pieces(network: StagedNetwork, batch: Batch, scope: Scope) -> LocalPass:
     """One forward pass; every stage that learns keeps the graph from its own parameters to its own output."""
     with torch.enable_grad():
-        pieces = network.in_pieces(batch.inputs, scope.learns)
-        with full_precision(pieces.logits.device):
-            found = judged(network.loss_fn, pieces.logits, batch.labels)
-            deepest, readout = pieces.through_readout(found.error.to(pieces.logits.dtype))
+        return local_pass(network, batch, network.in_pieces(batch.inputs, scope.learns))
+
+
+def local_pass(network: StagedNetwork, batch: Batch, pieces: Pieces) -> LocalPass:
+    """A forward pass in pieces, judged by the loss and taken back through the read-out."""
+    with torch.enable_grad(), full_precision(pieces.logits.device):
+        found = judged(network.loss_fn, pieces.logits, batch.labels)
+        deepest, readout = pieces.through_readout(found.error.to(pieces.logits.dtype))
     return LocalPass(
         inputs=batch.inputs,
         pieces=pieces,
@@ -105,7 +109,7 @@ def normalise(credit: Tensor, how: Normalisation) -> Tensor:
         rms = credit.square().mean().sqrt()
     else:
         rms = credit.flatten(1).square().mean(1).sqrt().view(-1, *[1] * (credit.dim() - 1))
-    return torch.where(rms > 0, credit / rms, torch.zeros_like(credit))
+    return (credit / rms).masked_fill_(~(rms > 0), 0)
 
 
 def check_normalisation(how: str) -> None:
@@ -182,4 +186,5 @@ class LocalRule(CreditRule):
 
     def cotangent(self, signal: Tensor, stage: Tensor, count: int) -> Tensor:
         """â/count in the precision of the stage's output."""
-        return (normalise(signal, self.normalisation) / count).to(stage.dtype)
+        scaled = normalise(signal, self.normalisation)
+        return (signal / count if scaled is signal else scaled.div_(count)).to(stage.dtype)
