@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from creditscope.batch import Batch
+from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
 from creditscope.methods.dfa import DirectFeedback
-from creditscope.methods.local import LocalPass
+from creditscope.methods.local import LocalPass, forward_in_pieces, normalise
+from creditscope.methods.rule import EVERYTHING, Feedback, Scope
+from creditscope.networks.staged import StagedNetwork
 
 
 @method(
@@ -37,6 +41,16 @@ class TargetProjection(DirectFeedback):
 
     carries = "target"
 
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        """As of DFA; all samples of a class have the same credit, so that it is normalised once for each class."""
+        if self.normalisation != "sample":
+            return super().credit(network, feedback, batch, scope)
+        seen = forward_in_pieces(network, batch, scope)
+        unit = {name: normalise(matrix.to(seen.error), "sample") for name, matrix in feedback.tensors.items()}
+        told = self.signals(network, Feedback(unit), seen)
+        credit = replace(self, normalisation="none").update(network, seen, told, scope)
+        return replace(credit, signals=self.signals(network, feedback, seen))
+
     def message(self, seen: LocalPass) -> Tensor:
         """The number of each sample's class."""
         if seen.labels.dim() != 1 or seen.labels.is_floating_point():
@@ -48,4 +62,4 @@ class TargetProjection(DirectFeedback):
 
     def through(self, message: Tensor, matrix: Tensor) -> Tensor:
         """-y B: the row of each label, negative."""
-        return -matrix[message]
+        return (-matrix).index_select(0, message)

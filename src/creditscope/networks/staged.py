@@ -152,7 +152,10 @@ class StagedNetwork(nn.Module, metaclass=Seeded):
 
     def readout_parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that the read-out may use: those outside of the blocks."""
-        return {name: p for name, p in self.named_parameters() if p.requires_grad and self.block_of(name) is None}
+        own = list(self.named_parameters(recurse=False))
+        for part, child in self.named_children():
+            own += [] if child is self.blocks else child.named_parameters(part)  # walking the blocks takes longest
+        return {name: p for name, p in own if p.requires_grad}
 
     def walk(self, inputs: Tensor, *, from_embedding: bool = True) -> Walk:
         """One forward pass in one graph, which begins at the parameters of the embedding or else at h_0."""
