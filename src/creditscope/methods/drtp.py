@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from creditscope.batch import Batch
@@ -46,8 +48,8 @@ class TargetProjection(DirectFeedback):
         if self.normalisation != "sample":
             return super().credit(network, feedback, batch, scope)
         seen = forward_in_pieces(network, batch, scope)
-        unit = {name: normalise(matrix.to(seen.error), "sample") for name, matrix in feedback.tensors.items()}
-        told = self.signals(network, Feedback(unit), seen)
+        matrices = {name: matrix.to(seen.error) for name, matrix in feedback.tensors.items()}
+        told = self.signals(network, Feedback(_normalised(matrices)), seen)
         credit = replace(self, normalisation="none").update(network, seen, told, scope)
         return replace(credit, signals=self.signals(network, feedback, seen))
 
@@ -63,3 +65,11 @@ class TargetProjection(DirectFeedback):
     def through(self, message: Tensor, matrix: Tensor) -> Tensor:
         """-y B: the row of each label, negative."""
         return (-matrix).index_select(0, message)
+
+
+def _normalised(matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Every row divided by its rms; matrices of one width together, since the operations are small."""
+    if len({matrix.shape for matrix in matrices.values()}) == 1:
+        rows = normalise(torch.stack(list(matrices.values())).flatten(0, 1), "sample")
+        return dict(zip(matrices, rows.chunk(len(matrices)), strict=True))
+    return {name: normalise(matrix, "sample") for name, matrix in matrices.items()}
