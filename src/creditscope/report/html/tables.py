@@ -127,7 +127,7 @@ def tensor_table(report: Report) -> PageTable | None:
     heads, rows = headings(table), []
     for line in tensor_lines(table):
         own = [] if len(heads) < 3 else [Cell("" if line.row.own is None else number(line.row.own), line.row.own)]
-        first = Cell(line.name if line.stage else f"\u2003{line.name}", tone="" if line.stage else "part")
+        first = Cell(line.name, tone="" if line.stage else "part")
         rows.append((first, Cell(number(line.row.cosine), line.row.cosine), Cell(line.chance, line.row.null), *own))
     return PageTable("tensors", "Updates, tensor by tensor", explained(table), ("parameter", *heads), tuple(rows))
 
