@@ -7,6 +7,7 @@ import math
 import re
 import shlex
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from docs.generate import diagnostics as diagnostic_pages
@@ -16,6 +17,7 @@ from safetensors.torch import save_file
 from tests.report.made import HEALTHY, report
 
 from creditscope.cli import run
+from creditscope.datasets import datasets
 from creditscope.diagnostics import diagnostics
 from creditscope.networks.build import build
 from creditscope.records.report import Report
@@ -23,6 +25,7 @@ from creditscope.records.run import RunRecord
 from creditscope.verdict import Measurement, Missing, Reason
 
 README = (schema_files.ROOT / "README.md").read_text(encoding="utf-8")
+TOUR = (schema_files.ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
 PAGES = diagnostic_pages.pages()
 ODD = HEALTHY | {
     "D1": Measurement(math.nan, per_layer=(math.inf, math.nan)),
@@ -102,7 +105,7 @@ def blocks_of(text: str, language: str) -> list[str]:
 
 @pytest.fixture
 def untrained(tmp_path, monkeypatch):
-    """A folder with weights of the names that the README uses."""
+    """A folder with weights of the names that the tour uses."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("bp", "dfa"):
@@ -115,24 +118,44 @@ def skeleton(page: str) -> list[str]:
     return re.findall(r"^(layer|accuracy|Passed:|\w+ ─)", page, re.MULTILINE)
 
 
-def test_the_readmes_program_runs_and_prints_such_a_page(untrained, capsys):
+def test_the_readme_is_short_and_its_program_runs(untrained, capsys):
+    assert len(README.splitlines()) <= 150
     (program,) = blocks_of(README, "python")
-    exec(compile(program, "README.md", "exec"), {})
-    shown = next(block for block in blocks_of(README, "") if block.startswith("DFA "))
+    data = datasets["mnist1d"]()
+    names = {"model": build("resmlp", 40, 10, 0, d=8, depth=1), "batches": data.test_batches(500)}
+    exec(compile(program, "README.md", "exec"), names)
+    assert "accuracy" in capsys.readouterr().out
+    assert Path("report.html").exists()
+
+
+def test_the_tours_program_runs_and_prints_such_a_page(untrained, capsys):
+    (program,) = blocks_of(TOUR, "python")
+    exec(compile(program, "tour.md", "exec"), {})
+    shown = next(block for block in blocks_of(TOUR, "") if block.startswith("DFA "))
     assert skeleton(capsys.readouterr().out) == skeleton(shown)
 
 
-def test_the_readmes_command_runs_and_prints_such_a_page(untrained, capsys):
-    (command,) = [block for block in blocks_of(README, "") if block.startswith("creditscope audit")]
+def test_the_tours_command_runs_and_prints_such_a_page(untrained, capsys):
+    (command,) = [block for block in blocks_of(TOUR, "") if block.startswith("creditscope audit")]
     assert run(shlex.split(command)[1:]) in (0, 1)
-    shown = next(block for block in blocks_of(README, "") if block.startswith("BP "))
+    shown = next(block for block in blocks_of(TOUR, "") if block.startswith("BP "))
     assert skeleton(capsys.readouterr().out) == skeleton(shown)
     assert Report.from_json("bp.json").subject.name == "BP"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/tour.md"])
 def test_links_between_pages_lead_somewhere(page):
     path = schema_files.ROOT / page
     targets = re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8"))
     assert targets
     assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_the_workflows_call_targets_that_exist():
+    targets = set(
+        re.findall(r"^([a-z-]+):", (schema_files.ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    workflows = sorted((schema_files.ROOT / ".github" / "workflows").glob("*.yml"))
+    assert [path.stem for path in workflows] == ["release", "site", "tests"]
+    called = [re.findall(r"run: make (.+)", path.read_text(encoding="utf-8")) for path in workflows]
+    assert {word for lines in called for line in lines for word in line.split()} <= targets

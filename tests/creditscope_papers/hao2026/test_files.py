@@ -52,7 +52,7 @@ def commands(page: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("creditscope reproduce")]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/studies.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "docs/studies.md"])
 def test_the_commands_of_the_pages_are_understood(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     found = [words for words in commands(page) if "NAME" not in words]
@@ -68,12 +68,12 @@ def words_of(text: str) -> set[str]:
     return {word for word in text.split() if not any(sign.isdigit() for sign in word)}
 
 
-def test_the_readme_shows_such_a_table(tmp_path, monkeypatch, capsys):
+def test_the_tour_shows_such_a_table(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)
     results = str(reproduction.ROOT / "results")
     assert run(["reproduce", "random_init", "--tables-only", "--results", results]) == 0
     shown, *_ = capsys.readouterr().out.strip().rpartition("\nwrote")
-    blocks = blocks_of((reproduction.ROOT / "README.md").read_text(encoding="utf-8"), "")
+    blocks = blocks_of((reproduction.ROOT / "docs" / "tour.md").read_text(encoding="utf-8"), "")
     (block,) = [block for block in blocks if block.startswith("Is the audit silent")]
     assert words_of(block) == words_of(shown)
