@@ -21,7 +21,14 @@ version = release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "sphinx.ext.viewcode"]
 source_suffix = {".md": "markdown"}
 # The root of the clone is the source folder, so that a page may link a table under results/ by its relative path.
-include_patterns = ["docs/**", "results/tables/*.md", "results/README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+include_patterns = [
+    "docs/**",
+    "results/tables/*.md",
+    "results/README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+]
 exclude_patterns = ["docs/generate", "docs/examples"]
 root_doc = "docs/index"
 

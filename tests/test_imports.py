@@ -20,8 +20,8 @@ PAPERS = ROOT.parent / "creditscope_papers"
 AT_ONCE, TYPING, LATER = "at once", "for types", "inside a function"
 
 GROUND = (
-    "arguments batch control credit errors files machine modes options plugins progress protocols provenance registry "
-    "terminal verdict"
+    "arguments batch control credit errors files machine modes options plugins progress protocols provenance reading "
+    "registry terminal verdict"
 )
 # What each part may import of ours; every part is listed, in strata from the bottom up. CONTRIBUTING.md draws it.
 MAY: dict[str, str] = {
@@ -32,6 +32,7 @@ MAY: dict[str, str] = {
     "terminal": "errors",
     "arguments": "errors machine terminal",
     "files": "arguments errors",
+    "reading": "arguments errors",
     "registry": "errors",
     "plugins": "errors registry",
     "options": "errors registry",

@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for code in ("D100", "X3"):
         assert run(["new", "diagnostic", code, "--out", str(folder)]) == 0
     (folder / "study.toml").write_text(STUDY)
-    called("study", "run", "study.toml", folder=folder)
+    called("study", "run", "study.toml", "--trust-plugins", folder=folder)
     return folder
 
 

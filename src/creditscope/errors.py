@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 BAD_INPUT, IO_ERROR, NO_RESOURCES = 2, 74, 75  # exit codes; 74 and 75 as in sysexits.h
+MOST_LINES, MOST_SIGNS = 30, 1000  # of a message, and of one of its lines: what was found may be a whole file
 
 
 class CreditscopeError(Exception):
@@ -17,6 +18,9 @@ class CreditscopeError(Exception):
     """
 
     exit_code: ClassVar[int] = BAD_INPUT
+
+    def __str__(self) -> str:
+        return shortened(super().__str__())
 
 
 class UnknownName(CreditscopeError):
@@ -59,6 +63,10 @@ class BadFile(CreditscopeError):
     """A file that is missing, damaged, of another version, or not safe to load."""
 
 
+class DamagedFile(BadFile):
+    """A file whose content is not what creditscope wrote: cut off, changed, or of another kind."""
+
+
 class NoRoom(BadFile):
     """A disk or an output that is full or broken: with room again, the same command resumes."""
 
@@ -73,3 +81,13 @@ class OutOfResources(CreditscopeError):
 
 class DataUnavailable(CreditscopeError):
     """A dataset that is not on disk and not downloadable."""
+
+
+def shortened(text: str) -> str:
+    """A message of at most 30 lines; the last ones stay, since they say what to do."""
+    lines = [line if len(line) <= MOST_SIGNS else f"{line[:MOST_SIGNS]} [...]" for line in text.split("\n")]
+    if len(lines) > MOST_LINES:
+        tail = 4
+        head = MOST_LINES - tail - 1
+        lines = [*lines[:head], f"[... {len(lines) - head - tail:,} more lines]", *lines[-tail:]]
+    return "\n".join(lines)

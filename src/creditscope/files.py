@@ -1,4 +1,4 @@
-"""Reading text files, and writing files that are either complete or absent."""
+"""Writing files that are either complete or absent."""
 
 from __future__ import annotations
 
@@ -69,13 +69,3 @@ def write_text(path: Path | str, text: str) -> Path:
     with atomic_write(path) as part:
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
     return Path(path)
-
-
-def read_text(path: Path | str, what: str) -> str:
-    """The text of a file; one that cannot be read is named, with what it should have been."""
-    try:
-        return as_path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(
-            f"{what} {path} cannot be read: {getattr(error, 'strerror', None) or error}.\nCheck the path."
-        ) from error

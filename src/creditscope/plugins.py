@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -15,14 +15,38 @@ from creditscope.errors import CreditscopeError, InvalidInput, UnknownName
 from creditscope.registry import did_you_mean
 
 GROUP = "creditscope.plugins"
+_vouched: set[str] = set()  # modules that the user named, on the command line or in code of his own
 
 
 class FaultyPlugin(CreditscopeError):
     """A module of the user that cannot be imported."""
 
 
+class UntrustedModule(CreditscopeError):
+    """A module that a file names, and that the user did not: it is not imported."""
+
+
+def vouch(modules: Iterable[str]) -> None:
+    """Take modules as named by the user himself."""
+    _vouched.update(modules)
+
+
+def check_vouched(modules: Iterable[str], source: str) -> None:
+    """Refuse to go on with a file that needs modules imported which the user did not name."""
+    unknown = [name for name in dict.fromkeys(modules) if name not in _vouched]
+    if not unknown:
+        return
+    raise UntrustedModule(
+        f"{source} names code outside creditscope: {', '.join(unknown)}.\n"
+        "A file that somebody sent could make creditscope run anything, so nothing was imported. "
+        "If you know what is in them, pass --trust-plugins (in Python: trust_plugins=True), or name each plugin "
+        "with --plugin."
+    )
+
+
 def load_plugin(name: str) -> ModuleType:
-    """Import a module that registers entries; the current folder is searched last."""
+    """Import a module that registers entries, named by the user; the current folder is searched last."""
+    vouch([name])
     with _current_folder_last():
         return _imported(name, f"The plugin {name!r}")
 
@@ -30,6 +54,7 @@ def load_plugin(name: str) -> ModuleType:
 def load_installed_plugins() -> None:
     """Import every plugin that an installed package declares in the entry-point group `creditscope.plugins`."""
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        vouch([entry.module])
         _imported(entry.module, f"The installed plugin {entry.name!r} ({entry.value})")
 
 

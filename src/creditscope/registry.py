@@ -72,8 +72,12 @@ def natural_key(name: str) -> tuple[tuple[bool, int, str], ...]:
     >>> sorted(["D10", "D2", "D1:april", "D1"], key=natural_key)
     ['D1', 'D1:april', 'D2', 'D10']
     """
-    parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts)
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)  # a number is compared by its length, then by its digits
+    return tuple((part[0].isascii() and part.isdecimal(), _length(part), part) for part in parts)
+
+
+def _length(part: str) -> int:
+    return len(part.lstrip("0")) if part[0].isascii() and part.isdecimal() else 0
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

@@ -52,12 +52,13 @@ def test_a_job_of_another_version_is_refused(tmp_path):
     assert not result.record
 
 
-def test_a_snapshot_that_cannot_be_read_is_thrown_away(tmp_path, checkpoint):
+def test_a_snapshot_that_cannot_be_read_is_set_aside(tmp_path, checkpoint):
     snapshot = tmp_path / "snapshot"
     snapshot.write_bytes(b"nonsense")
     result = attempt(Job(SPEC.key, SPEC, snapshot=snapshot), lambda row: None)
     assert result.error is None
     assert f'"accuracy": {checkpoint.record.accuracy}' in result.record
+    assert (tmp_path / "snapshot.damaged").read_bytes() == b"nonsense"
 
 
 def test_a_network_that_cannot_be_audited_is_handed_back_all_the_same(monkeypatch):

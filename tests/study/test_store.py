@@ -51,7 +51,7 @@ def test_a_committed_run_is_one_folder_with_two_files_and_nothing_else(store):
     assert [path.name for path in store.folder.iterdir()] == [KEY]
     assert sorted(path.name for path in (store.folder / KEY).iterdir()) == ["record.json", "weights.safetensors"]
     assert store.state(KEY) is RunState.DONE
-    assert store.record(KEY) == record(SPEC, key=KEY)
+    assert store.record(KEY).model_copy(update={"weights_checksum": ""}) == record(SPEC, key=KEY)
     assert store.trained(KEY) == store.folder / KEY
 
 

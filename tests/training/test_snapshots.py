@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from creditscope.errors import BadFile
+from creditscope.errors import BadFile, DamagedFile
 from creditscope.methods.rule import Feedback
+from creditscope.records.folder import recover_snapshot
 from creditscope.records.run import HistoryRow
 from creditscope.training.snapshots import Snapshot, gathered, read_snapshot, write_snapshot
 
@@ -102,11 +104,62 @@ def test_a_snapshot_is_either_whole_or_not_there(tmp_path: Path, monkeypatch: py
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("creditscope.training.snapshots.save_file", fail)
+    monkeypatch.setattr("creditscope.training.snapshots.save", fail)
     with pytest.raises(KeyboardInterrupt):
         write_snapshot(tmp_path / "snapshot", Snapshot("after", {"generator": torch.zeros(1)}, ()))
     assert read_snapshot(tmp_path / "snapshot").run == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["snapshot"]
+
+
+def written(path: Path, *runs: str) -> Path:
+    for run in runs:
+        write_snapshot(path, Snapshot(run, {"generator": torch.arange(5.0)}, (ROW,)))
+    return path
+
+
+def test_any_changed_bit_of_a_snapshot_is_found(tmp_path: Path) -> None:
+    path = written(tmp_path / "snapshot", "a run")
+    content, draw = path.read_bytes(), random.Random(3)
+    for place in draw.sample(range(8 * len(content)), 150):
+        changed = bytearray(content)
+        changed[place // 8] ^= 1 << place % 8
+        path.write_bytes(changed)
+        with pytest.raises(DamagedFile):
+            read_snapshot(path)
+
+
+def test_a_damaged_snapshot_is_set_aside_with_its_reason_and_the_one_before_takes_its_place(tmp_path: Path) -> None:
+    path = written(tmp_path / "snapshot", "first", "second", "third")
+    assert recover_snapshot(path) == ""
+    path.write_bytes(path.read_bytes()[:-3])
+    notice = recover_snapshot(path)
+    assert "its checksum does not match" in notice
+    assert "resumes from the snapshot before" in notice
+    assert read_snapshot(path).run == "second"
+    assert "checksum" in (tmp_path / "snapshot.damaged.txt").read_text()
+    path.write_bytes(b"")
+    assert "starts again from its first epoch" in recover_snapshot(path)
+    assert not path.exists()
+
+
+def test_a_process_killed_between_two_renames_leaves_the_snapshot_before(tmp_path: Path) -> None:
+    path = written(tmp_path / "snapshot", "first", "second")
+    path.unlink()
+    assert recover_snapshot(path) == ""
+    assert read_snapshot(path).run == "first"
+
+
+def test_a_snapshot_of_before_there_were_checksums_is_read_if_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot"
+    save_file({"generator": torch.arange(5.0)}, path, {"history": "[]", "run": "an older run"})
+    assert read_snapshot(path).run == "an older run"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    with pytest.raises(DamagedFile):
+        read_snapshot(path)
+    path.write_bytes(content.replace(b'"run"', b'"rum"'))
+    with pytest.raises(DamagedFile):
+        read_snapshot(path)
 
 
 @pytest.mark.parametrize(

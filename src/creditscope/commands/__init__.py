@@ -58,3 +58,7 @@ Plugins = Annotated[
         show_default=False,
     ),
 ]
+TrustPlugins = Annotated[
+    bool,
+    typer.Option("--trust-plugins", help="Import the modules that the file names; it can then run any code."),
+]

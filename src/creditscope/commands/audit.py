@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from creditscope.commands import Plugins, coloured, command, parsing, say, width
+from creditscope.commands import Plugins, TrustPlugins, coloured, command, parsing, say, width
 from creditscope.errors import InvalidInput
 from creditscope.protocols import DEFAULT
 
@@ -80,7 +80,9 @@ Format = Annotated[str | None, _running("Print this format: see `creditscope lis
 Full = Annotated[bool, _running("Print every finding, column and number.", None, "--full")]
 Brief = Annotated[bool, _running("Print three lines.", None, "--brief")]
 Device = Annotated[str, _running("cpu, cuda, cuda:1 and so on.")]
-Threads = Annotated[int | None, _running("Number of CPU threads.", min=1, max=4096)]
+Threads = Annotated[
+    int | None, _running("Number of CPU threads; default of a run's folder: as it was trained.", min=1, max=4096)
+]
 
 
 @command("audit")
@@ -115,6 +117,7 @@ def audit(
     device: Device = "cpu",
     threads: Threads = None,
     plugin: Plugins = None,
+    trust_plugins: TrustPlugins = False,
 ) -> int:
     """Audit a trained network: check whether its accuracy and its alignment mean what they seem to.
 
@@ -123,7 +126,7 @@ def audit(
     The folder of a run needs no options: `creditscope audit runs/dfa`. Its frozen control is taken from
     runs/dfa/controls, or from a folder beside it. The report is saved in the run's record.json, where
     `creditscope report` and study pages find it. With options that change numbers (--limit, --protocol, ...) the
-    record stays as it is.
+    record stays as it is. Modules that the record names are imported only with --plugin or --trust-plugins.
 
     Example: `creditscope audit dfa.safetensors --network resmlp --data mnist1d --control frozen.safetensors`
 
@@ -177,9 +180,10 @@ def audit(
     try:
         if source.is_dir():
             check_run_folder(source, named)
-            more = {"check_gradient": gradient_check, "batch_size": batch_size, "read": parsing.read(read)}
+            options |= {"check_gradient": gradient_check, "batch_size": batch_size, "read": parsing.read(read)}
+            options |= {"limit": limit, "threads": threads, "trust_plugins": trust_plugins}
             with watching_audit(f"loading {source.name}"):
-                done = audit_folder(source, data_folder=data_dir, device=str(place), limit=limit, **options, **more)
+                done = audit_folder(source, data_folder=data_dir, device=str(place), **options)
             if done.unsaved:
                 typer.echo(f"The report was not saved with the run: {done.unsaved}.", err=True)
             return show(from_runs([done.record])[0], files, printed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from creditscope.commands import Plugins, command, group, say, width
+from creditscope.commands import Plugins, TrustPlugins, command, group, say, width
 from creditscope.errors import NO_RESOURCES, InvalidInput, UnknownName
 from creditscope.protocols import DEFAULT
 
@@ -49,16 +49,31 @@ def planned(
     store: Store,
     selection: list[str] | None = None,
     *,
+    trust: bool = False,
     create: bool = False,
 ) -> tuple[Study, Plan]:
-    """The study in a file and its runs, those of a selection if one is given."""
+    """The study in a file and its runs, those of a selection if one is given.
+
+    Modules that the file names are imported only if the command line names them too, or with `trust`.
+    """
+    from creditscope.plugins import check_vouched
     from creditscope.study.declaration import Study
     from creditscope.study.plan import plan
     from creditscope.study.selection import only, parse_selection
 
     study = Study.read(file)
+    if not trust:
+        check_vouched(study.modules, str(file))
     runs = plan(study, budget, plugins or (), store.folder, create=create)
     return study, only(runs, parse_selection(selection)) if selection else runs
+
+
+def tell_damage(runs: Plan, store: Store) -> None:
+    """Name on standard error the runs whose records cannot be trusted, and which are therefore left out."""
+    from creditscope.study.display.status import damaged
+
+    for notice in damaged(runs, store):
+        typer.echo(f"damaged {notice}", err=True)
 
 
 def _title(study: Study, budget: str | None) -> str:
@@ -85,6 +100,7 @@ def run(
     audit_again: Annotated[bool, typer.Option("--audit-again", help="Audit finished runs again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs to run, and run nothing.")] = False,
     plugin: Plugins = None,
+    trust_plugins: TrustPlugins = False,
 ) -> int:
     """Run or resume a study; finished runs are never run again.
 
@@ -94,7 +110,7 @@ def run(
     from creditscope.study.store import open_store
 
     store = open_store(folder, results)
-    _, runs = planned(file, budget, plugin, store, only, create=not dry_run)
+    _, runs = planned(file, budget, plugin, store, only, trust=trust_plugins, create=not dry_run)
     if dry_run:
         from creditscope.study.display.status import dry_run_page
 
@@ -134,6 +150,7 @@ def status(
     only: Only = None,
     runs: Annotated[bool, typer.Option("--runs", help="List every run.")] = False,
     plugin: Plugins = None,
+    trust_plugins: TrustPlugins = False,
 ) -> int:
     """Show how many runs of a study are done, running, failed or missing, and the time left."""
     from creditscope.study.display.status import status_page
@@ -141,7 +158,7 @@ def status(
     from creditscope.study.store import open_store
 
     store = open_store(folder, results)
-    study, every = planned(file, budget, plugin, store, only)
+    study, every = planned(file, budget, plugin, store, only, trust=trust_plugins)
     say(status_page(_title(study, budget), every, study_status(every, store), store, each=runs))
     return 0
 
@@ -187,6 +204,7 @@ def export(
     budget: Budget = None,
     only: Only = None,
     plugin: Plugins = None,
+    trust_plugins: TrustPlugins = False,
 ) -> int:
     """Export the measurements of finished runs as a tidy CSV file or as bare records."""
     from creditscope.files import write_text
@@ -197,7 +215,8 @@ def export(
     if csv is None and records is None:
         raise InvalidInput("Neither --csv nor --records was given.\nNothing would be written. Give one of them.")
     store = open_store(folder, results)
-    _, runs = planned(file, budget, plugin, store, only)
+    _, runs = planned(file, budget, plugin, store, only, trust=trust_plugins)
+    tell_damage(runs, store)
     if csv == "-":
         say(tidy(runs, store).rstrip("\n"))
     elif csv is not None:
@@ -244,6 +263,7 @@ def report(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     each: Annotated[bool, typer.Option("--runs", help="With these: one row per run instead of per method.")] = False,
     plugin: Plugins = None,
+    trust_plugins: TrustPlugins = False,
 ) -> int:
     """Print the audit table over seeds, with a verdict for each seed and for each method."""
     chosen = [name for name, on in (("latex", latex), ("csv", csv), ("markdown", markdown), ("json", json)) if on]
@@ -259,7 +279,8 @@ def report(
     from creditscope.study.tables import audit_table
 
     store = open_store(folder, results)
-    study, runs = planned(file, budget, plugin, store, only)
+    study, runs = planned(file, budget, plugin, store, only, trust=trust_plugins)
+    tell_damage(runs, store)
     rows = audit_table(runs, store, protocol=protocol)
     if chosen:
         from creditscope.study.table_export import StudyTable

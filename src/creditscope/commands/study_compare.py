@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from creditscope.commands import Plugins, command, parsing, say, width
-from creditscope.commands.study import WIDE, Budget, File, Folder, Only, Results, planned
+from creditscope.commands import Plugins, TrustPlugins, command, parsing, say, width
+from creditscope.commands.study import WIDE, Budget, File, Folder, Only, Results, planned, tell_damage
 
 By = Annotated[str, typer.Option(metavar="SETTING", help="What is compared: method, network, epochs, network.d, ...")]
 Unmatched = Annotated[
@@ -33,6 +33,7 @@ def compare(
     plot: Plot = None,
     json: Json = False,
     plugin: Plugins = None,
+    trust_plugins: TrustPlugins = False,
 ) -> int:
     """Compare the methods of a study: paired differences per seed, with Holm's correction over all pairs.
 
@@ -46,7 +47,8 @@ def compare(
     if plot is not None:
         parsing.writable(plot, "The plot")
     store = open_store(folder, results)
-    _, runs = planned(file, budget, plugin, store, only)
+    _, runs = planned(file, budget, plugin, store, only, trust=trust_plugins)
+    tell_damage(runs, store)
     rows = audit_table(runs, store)
     images = {seed.key: store.record(seed.key).test_images for row in rows for seed in row.seeds}
     comparisons = compare_rows(rows, by, images=images, unmatched=unmatched)

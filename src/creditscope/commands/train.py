@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from creditscope.commands import Plugins, command, parsing, say
-from creditscope.errors import InvalidInput
+from creditscope.errors import DamagedFile, InvalidInput
 
 if TYPE_CHECKING:
     from creditscope.runs.spec import RunSpec
@@ -49,7 +49,9 @@ Controls = Annotated[
     str, typer.Option(metavar="NAMES", help="Train these controls too, as in frozen,shallow.", show_default=False)
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 and so on.")]
-Threads = Annotated[int | None, typer.Option(min=1, max=4096, help="Number of CPU threads.", show_default=False)]
+Threads = Annotated[
+    int, typer.Option(parser=parsing.number, metavar="N", help="CPU threads; part of the run, as sums round otherwise.")
+]
 DIVERGED = 1
 
 
@@ -79,7 +81,7 @@ def train(
     augment: Annotated[bool, typer.Option(help="Crop and mirror as the dataset says.")] = True,
     data_dir: Folder = None,
     device: Device = "cpu",
-    threads: Threads = None,
+    threads: Threads = 1,
     plugin: Plugins = None,
 ) -> int:
     """Train a network with a method, and its controls on request; an interrupted run resumes from its last snapshot.
@@ -111,6 +113,7 @@ def train(
             loss=cast(Any, loss),
             augment=augment,
             seed=seed,
+            threads=threads,
             plugins=tuple(plugin or ()),
         )
         names = _named(controls, control)
@@ -118,13 +121,9 @@ def train(
     except ValidationError as error:
         field, why = first_problem(error)
         raise InvalidInput(f"{field} {why}.\nNothing was trained. Correct the value.") from error
-    import torch
-
     from creditscope.records.folder import CONTROLS
     from creditscope.runs.run import check
 
-    if threads is not None:
-        torch.set_num_threads(threads)
     place = str(parsing.device(device))
     for one in (spec, *control_specs):
         check(one, data_folder=data_dir)
@@ -165,18 +164,33 @@ def _named(controls: str, control: str) -> list[str]:
 
 def _run(spec: RunSpec, folder: Path, data_folder: Path | None, device: str) -> bool:
     """Train one spec into its folder, unless it is already there; whether it ran to its end."""
-    from creditscope.records.folder import RECORD
-    from creditscope.runs.run import finished, train_into
+    from creditscope.records.folder import RECORD, recover_snapshot, snapshot_path
+    from creditscope.runs.run import train_into
     from creditscope.study.display.training import watching
 
-    record = finished(folder, spec)
+    record = _finished(folder, spec)
     known = "" if record is None else "already trained, "
     if record is None:
         parsing.writable(folder / RECORD, "The run")
+        if notice := recover_snapshot(snapshot_path(folder)):
+            typer.echo(notice, err=True)
         with watching(spec.title, spec.epochs) as watcher:
             record = train_into(folder, spec, data_folder=data_folder, device=device, on_epoch=watcher)
     say(f"{spec.title}: {known}{_outcome(record)}, in {folder}")
     return record.diverged is None
+
+
+def _finished(folder: Path, spec: RunSpec) -> Any:
+    """The record of a finished run; a damaged one is set aside, which makes room for training it again."""
+    from creditscope.records.folder import set_aside
+    from creditscope.runs.run import finished
+
+    try:
+        return finished(folder, spec)
+    except DamagedFile as error:
+        reason = str(error).partition("\n")[0]
+        typer.echo(f"{reason}\nIt was moved to {set_aside(folder, reason)}, and the run is trained again.", err=True)
+        return None
 
 
 def _outcome(record: Any) -> str:

@@ -7,6 +7,7 @@ FOLDER/experiment.json                  the result
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -14,9 +15,9 @@ from typing import ClassVar
 from safetensors.torch import save
 from torch import nn
 
-from creditscope.errors import InvalidInput
+from creditscope.errors import DamagedFile, InvalidInput
 from creditscope.files import atomic_write
-from creditscope.records.folder import WEIGHTS
+from creditscope.records.folder import OTHER_WEIGHTS, WEIGHTS, file_digest
 from creditscope.records.record import Document
 from creditscope.training.weights import load_weights, read_safetensors
 
@@ -35,6 +36,7 @@ class StoredRun(Document):
     code: str
     blocks: tuple[str, ...]
     evaluated: float
+    weights_checksum: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,10 @@ class ExperimentStore:
         """Write the weights, then the record of the run; each file is complete or absent."""
         place = self.place(run.variant, run.seed)
         tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in network.state_dict().items()}
+        content = save(tensors)
         with atomic_write(place / WEIGHTS) as part:
-            part.write_bytes(save(tensors))
-        run.to_json(place / RUN)
+            part.write_bytes(content)
+        run.model_copy(update={"weights_checksum": hashlib.sha256(content).hexdigest()}).to_json(place / RUN)
 
     def finished(self, wanted: StoredRun) -> StoredRun | None:
         """The finished run, None if there is none; one of another network, of other blocks or other code is refused."""
@@ -80,5 +83,10 @@ class ExperimentStore:
     def load(self, network: nn.Module, variant: str, seed: int) -> nn.Module:
         """The network with the weights of a finished run."""
         path = self.place(variant, seed) / WEIGHTS
+        wanted = StoredRun.from_json(path.parent / RUN).weights_checksum
+        if wanted and wanted != file_digest(path):
+            raise DamagedFile(
+                f"{path}: {OTHER_WEIGHTS}.\nThe experiment would judge another network. Remove {path.parent}."
+            )
         load_weights(network, read_safetensors(path), str(path))
         return network

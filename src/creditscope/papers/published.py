@@ -8,7 +8,7 @@ from typing import TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from creditscope.errors import BadFile
-from creditscope.files import read_text
+from creditscope.reading import read_text
 from creditscope.records.labels import counted
 from creditscope.records.record import Record
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from creditscope.errors import BadFile, InvalidInput
-from creditscope.files import read_text
 from creditscope.partial.fields import (
     LAST,
     NOTHING,
@@ -24,6 +22,7 @@ from creditscope.partial.fields import (
     shown,
 )
 from creditscope.partial.tables import as_log, is_scalar_export, joined_scalars, parsed_table, scalar_name
+from creditscope.reading import parse_json, read_text
 from creditscope.records.labels import counted
 from creditscope.records.run import RunRecord
 
@@ -93,11 +92,9 @@ def _parsed(text: str, file: Path | str) -> Any:
     if rows is not None:
         return rows
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadFile(
-            f"{file} is not JSON: {error}.\nNothing was judged. The form is {FORM}, a list of rows, or CSV."
-        ) from error
+        return parse_json(text, str(file))
+    except BadFile as error:
+        raise BadFile(f"{error}\nNothing was judged. The form is {FORM}, a list of rows, or CSV.") from error
 
 
 def parse_log(name: str, content: Any, fields: Mapping[str, str], blocks: int | None = None) -> Log:

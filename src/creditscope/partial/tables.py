@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from creditscope.errors import BadFile, CreditscopeError, InvalidInput
 from creditscope.partial.fields import NOTHING, PUBLISHED, look_up, missing
+from creditscope.reading import parse_json
 
 TENSORBOARD = ["Wall time", "Step", "Value"]
 BOUNDS = ("__MIN", "__MAX")  # W&B's spread of a smoothed line
@@ -42,14 +42,11 @@ def _json_lines(text: str, name: str) -> list[Row] | None:
     rows = []
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
-        except ValueError as error:
+            row = parse_json(line, f"{name}, line {number}")
+        except BadFile as error:
             if number == 1:
                 return None  # an object over several lines
-            raise BadFile(
-                f"{name}, line {number} is not JSON: {error}.\n"
-                "The rows of a log cannot be told apart. Write one object per line."
-            ) from error
+            raise BadFile(f"{error}\nThe rows of a log cannot be told apart. Write one object per line.") from error
         if not isinstance(row, dict):
             raise BadFile(
                 f"{name}, line {number} holds a {type(row).__name__}, not an object.\n"
@@ -59,10 +56,17 @@ def _json_lines(text: str, name: str) -> list[Row] | None:
     return rows
 
 
+def _lines(reader: Iterator[list[str]], name: str) -> Iterator[list[str]]:
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise BadFile(f"{name} is not CSV: {error}.\nNothing was judged. Write the file again.") from error
+
+
 def _csv(text: str, first: str, name: str) -> list[Row]:
     delimiter = max(",;\t", key=first.count)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter)
-    heads = [head.strip() for head in next(reader)]
+    heads = [head.strip() for head in next(_lines(reader, name))]
     twice = sorted({head for head in heads if heads.count(head) > 1})
     if twice:
         raise BadFile(
@@ -70,7 +74,7 @@ def _csv(text: str, first: str, name: str) -> list[Row]:
             "It is ambiguous which one is meant. Rename one of them."
         )
     rows = []
-    for number, cells in enumerate(reader, 2):
+    for number, cells in enumerate(_lines(reader, name), 2):
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(heads):

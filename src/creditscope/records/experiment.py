@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, PrivateAttr
 
@@ -79,6 +79,11 @@ class Experiment(Document):
         """The accuracies of a variant on the batches, one per seed."""
         return tuple(run.accuracy for run in self.runs if run.variant == variant)
 
+    def judged_again(self) -> Self:
+        """The experiment with every verdict computed again."""
+        runs = tuple(_run_again(run) for run in self.runs)
+        return self.model_copy(update={"report": self.report.judged_again(), "runs": runs})
+
     def rows(self) -> list[dict[str, Any]]:
         """One row per run: accuracies, its margin over the frozen control, its findings and verdict where audited."""
         codes = list(self.report.findings)
@@ -112,6 +117,10 @@ class Experiment(Document):
 
     def __repr__(self) -> str:
         return f"Experiment({self.name!r}, {len(self.seeds)} seeds, {self.verdict})"
+
+
+def _run_again(run: ExperimentRun) -> ExperimentRun:
+    return run if run.report is None else run.model_copy(update={"report": run.report.judged_again()})
 
 
 def _row(run: ExperimentRun, frozen: Mapping[int, float], codes: Sequence[str]) -> dict[str, Any]:

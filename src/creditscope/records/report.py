@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import Field, computed_field, model_validator
+from pydantic import Field, PrivateAttr, computed_field, field_validator, model_validator
 
 from creditscope.arguments import as_path
 from creditscope.files import write_text
 from creditscope.provenance import Guard, Source
 from creditscope.records.frame import data_frame
-from creditscope.records.record import Document, Record
+from creditscope.records.judging import judged_findings, verdict_again
+from creditscope.records.record import Document, Record, Share
 from creditscope.verdict import Finding, Measurement, Verdict
 
 HASH, SHOWN_HASH = "content_hash", 16  # its name in a file; the digits that a page shows
@@ -23,6 +25,7 @@ UNHASHED: Any = {  # the verdict follows from the findings; names and advice are
     "subject": {"name"},
     "findings": {"__all__": {"remedy", "means", "does_not_mean"}},
 }
+MOST_BLOCKS = 100_000  # of a network; a table per layer has a row for each
 
 
 class Subject(Record):
@@ -31,13 +34,13 @@ class Subject(Record):
     name: str
     notes: str = ""
     model: str
-    depth: int
+    depth: int = Field(ge=0, le=MOST_BLOCKS)
     widths: tuple[int, ...] = ()
-    parameters: int = 0
+    parameters: int = Field(default=0, ge=0)
 
 
 class Provenance(Record):
-    """Where the numbers come from: software, device, data and guards."""
+    """Where the numbers come from: software, device, threads, data and guards."""
 
     creditscope: str
     torch: str
@@ -45,13 +48,14 @@ class Provenance(Record):
     commit: str | None = None
     device: str
     dtype: str
-    images: int
-    batches: int
+    images: int = Field(ge=0)
+    batches: int = Field(ge=0)
     read: str
     guards: dict[str, Guard] = Field(default_factory=dict)
     seeds: tuple[int, ...] = ()
     control_seeds: tuple[int, ...] = ()
     created: str = ""
+    threads: int | None = None  # of PyTorch; None in reports of before 2026-11-17
 
 
 class UpdateRow(Record):
@@ -97,8 +101,8 @@ class Report(Document):
     remedy: ClassVar[str] = "audit"
     subject: Subject
     protocol: str
-    accuracy: tuple[float, ...] | None = None
-    control_accuracy: tuple[float, ...] | None = None
+    accuracy: tuple[Share, ...] | None = None
+    control_accuracy: tuple[Share, ...] | None = None
     accuracy_source: Source | None = None
     control_source: Source | None = None
     findings: dict[str, Finding]
@@ -107,6 +111,30 @@ class Report(Document):
     exact_layers: tuple[int, ...] = ()
     verdict: Verdict
     provenance: Provenance
+    _told: str = PrivateAttr(default="")  # about the verdict in its file, where the findings give another one
+
+    @field_validator("findings")
+    @classmethod
+    def _by_code(cls, findings: dict[str, Finding]) -> dict[str, Finding]:
+        for code, finding in findings.items():
+            if code.partition(":")[0] != finding.code.partition(":")[0]:
+                raise ValueError(f"the finding {finding.code!r} stands under the code {code!r}")
+        return findings
+
+    def judged_again(self) -> Self:
+        """The report with statuses and verdict computed again from the numbers and limits of its findings."""
+        findings = judged_findings(self.findings)
+        verdict, told = verdict_again(self.protocol, findings, self.verdict)
+        if findings == self.findings and not told:
+            return self
+        again = self.model_copy(update={"findings": findings, "verdict": verdict})
+        again._told = told
+        return again.with_verdict(verdict)
+
+    def with_verdict(self, verdict: Verdict, **update: Any) -> Self:
+        """The report with another verdict; if the one in its file did not follow from the findings, a warning says so."""
+        warnings = (*([self._told] if self._told else []), *verdict.warnings)
+        return self.model_copy(update={**update, "verdict": replace(verdict, warnings=warnings)})
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from creditscope.records.record import Document, Record
+from creditscope.records.declared import DeclaredRun
+from creditscope.records.record import Document, Record, Share
 from creditscope.records.report import Report
 from creditscope.verdict import Verdict
 
@@ -20,7 +21,7 @@ class HistoryRow(Record):
 
     epoch: int
     loss: float
-    accuracy: float
+    accuracy: Share
     hidden_norms: tuple[float, ...]
     gradient_norms: tuple[float, ...]
     d1: float
@@ -72,6 +73,9 @@ class RunRecord(Document):
     resolved  every option of the run by its flat name ("method.index"), defaults included
     method    facts of its rule; None if the rule is not registered, or in records of before 2026-11
     network   facts of its network, likewise
+    revisions of network, data, method and recipe, which its key holds; empty in records of before 2026-11-17
+    threads   of PyTorch while it trained; None in records of before 2026-11-17, made with one
+    weights_checksum  SHA-256 of its weights file; empty where none was written, or before 2026-11-17
     """
 
     noun: ClassVar[str] = "run record"
@@ -83,13 +87,44 @@ class RunRecord(Document):
     network: NetworkFacts | None = None
     versions: dict[str, str]
     commit: str | None = None
+    revisions: dict[str, int] = Field(default_factory=dict)
     device: str
     data_checksum: str = ""
-    test_images: int
+    threads: int | None = None
+    weights_checksum: str = ""
+    test_images: int = Field(ge=1)
     history: tuple[HistoryRow, ...]
     diverged: Divergence | None = None
     timings: dict[str, float] = Field(default_factory=dict)
     report: Report | None = None
+
+    @field_validator("spec")
+    @classmethod
+    def _declares_a_run(cls, spec: dict[str, Any]) -> dict[str, Any]:
+        if spec:
+            DeclaredRun.model_validate(spec)
+        return spec
+
+    @field_validator("resolved")
+    @classmethod
+    def _plain_options(cls, resolved: dict[str, Any]) -> dict[str, Any]:
+        for name, value in resolved.items():
+            parts = value if isinstance(value, list | tuple) else [value]
+            if not all(part is None or isinstance(part, bool | int | float | str) for part in parts):
+                raise ValueError(f"the option {name!r} is neither a number, a text, true or false, nor a list of these")
+        return resolved
+
+    def judged_again(self) -> Self:
+        """The record with the verdict of its report computed again."""
+        if self.report is None:
+            return self
+        report = self.report.judged_again()
+        verdict = report.verdict
+        if self.diverged is not None and verdict.outcome == "pass":
+            verdict = after_divergence(verdict, self.diverged)
+        if report is self.report and verdict is report.verdict:
+            return self
+        return self.model_copy(update={"report": report.model_copy(update={"verdict": verdict})})
 
     @property
     def accuracy(self) -> float:

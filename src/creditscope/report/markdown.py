@@ -71,7 +71,7 @@ def _finding(finding: Finding, report: Report) -> tuple[str, ...]:
     notes = (interval(finding), finding.note, "advisory" if advisory(report, finding.code) else "")
     status = f"**{finding.status}**" if finding.status == "fires" else str(finding.status)
     plain = (value(finding), firing_side(finding), distance(finding), "; ".join(note for note in notes if note))
-    return (finding.code, escaped(finding.title), status, *(escaped(text) for text in plain))
+    return (escaped(finding.code), escaped(finding.title), status, *(escaped(text) for text in plain))
 
 
 def _layers(report: Report) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _cell(column: Column, layer: int) -> str:
 def _listed(title: str, items: Sequence[tuple[str, str]]) -> str:
     if not items:
         return ""
-    lines = (f"- {'' if mark == '-' else f'**{mark}** '}{prose(text)}" for mark, text in items)
+    lines = (f"- {'' if mark == '-' else f'**{escaped(mark)}** '}{prose(text)}" for mark, text in items)
     return "\n".join([f"### {escaped(title)}", "", *lines])
 
 

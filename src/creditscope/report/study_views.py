@@ -98,5 +98,5 @@ def beside_control(view: AuditView, judged: JudgedRun, protocol: str) -> AuditVi
     if view.report is None:
         return view
     control = None if judged.control_accuracy is None else (judged.control_accuracy,)
-    update = {"findings": dict(judged.findings), "verdict": judged.verdict, "control_accuracy": control}
-    return replace(view, report=view.report.model_copy(update=update | {"protocol": protocol}))
+    update = {"findings": dict(judged.findings), "control_accuracy": control, "protocol": protocol}
+    return replace(view, report=view.report.with_verdict(judged.verdict, **update))

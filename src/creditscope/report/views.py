@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from creditscope.errors import BadFile
-from creditscope.files import read_text
-from creditscope.records.folder import RECORD
+from creditscope.reading import parse_json, read_text
+from creditscope.records.folder import RECORD, read_record
 from creditscope.records.labels import IN_TITLE, flatten, label, labels, varied
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
@@ -108,15 +107,12 @@ def _read(paths: Sequence[Path]) -> list[AuditView]:
     reports, records = [], []
     for path in paths:
         if _is_run(path):
-            records.append(RunRecord.from_json(path))
+            records.append(read_record(path))
         else:
             reports.append(Report.from_json(path))
     return from_runs(records) + [from_report(report) for report in reports]
 
 
 def _is_run(path: Path) -> bool:
-    try:
-        content = json.loads(read_text(path, "The record"))
-    except json.JSONDecodeError as error:
-        raise BadFile(f"{path} is not JSON: {error}\nGive the JSON that an audit or a run has written.") from error
+    content = parse_json(read_text(path, "The record"), str(path))
     return isinstance(content, dict) and ("history" in content or ("findings" not in content and path.name == RECORD))

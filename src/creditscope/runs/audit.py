@@ -19,11 +19,12 @@ from creditscope.records.folder import save_report
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord, after_divergence
 from creditscope.runs.controls import find_frozen_control, matching_controls
-from creditscope.runs.run import load, load_data, make_network
+from creditscope.runs.run import computing_with, load, load_data, make_network
 from creditscope.runs.spec import RunSpec, read_spec
 from creditscope.training.checkpoint import Checkpoint
 
 BATCH_SIZE = 128
+UNCHECKED = "the record holds no checksum of its weights, so only their names and shapes were compared with it"
 REMARKS = ("name", "notes")  # of an audit's options those that change no number
 
 
@@ -103,37 +104,44 @@ def audit_folder(
     data_folder: Path | None = None,
     device: str = "cpu",
     limit: int | None = None,
+    threads: int | None = None,
+    trust_plugins: bool = False,
     **options: Any,
 ) -> FolderAudit:
     """Audit the run in a folder, with its frozen control if there is one, and save the report in the run's record.
 
     limit      use only the first so many test images
+    threads    of PyTorch; by default as many as trained it, so that the report has the same bits everywhere
+    trust_plugins  import the modules that the record names
     options    as of `audit_checkpoint`
 
     Only the standard audit is saved: with a limit, another protocol or any other choice that changes numbers the
     record keeps the report that it has.
     """
-    checkpoint = load(folder, data_folder=data_folder, device=device)
+    checkpoint = load(folder, data_folder=data_folder, device=device, trust_plugins=trust_plugins)
     spec = read_spec(checkpoint.record, str(folder))
     data = load_data(spec, data_folder)
     if limit is not None:
         data = replace(data, test=Batch(data.test.inputs[:limit], data.test.labels[:limit]))
     given = {name: value for name, value in options.items() if value not in (None, "", [], {})}
-    control = None
+    remarks, control = [given.get("notes", ""), "" if checkpoint.record.weights_checksum else UNCHECKED], None
     if "control_accuracy" not in given:
         control, why = find_frozen_control(folder, spec)
-        given["notes"] = "; ".join(remark for remark in (given.get("notes", ""), why) if remark)
-    report = audit_checkpoint(checkpoint, data, [control] if control is not None else [], **given)
+        remarks.append(why)
+    given["notes"] = "; ".join(remark for remark in remarks if remark)
+    with computing_with(threads or spec.threads):
+        report = audit_checkpoint(checkpoint, data, [control] if control is not None else [], **given)
     record = checkpoint.record.model_copy(update={"report": report})
-    return FolderAudit(record, report, _save(folder, report, _special(limit, given)))
+    special = _special({"limit": limit, "threads": None if threads == spec.threads else threads}, given)
+    return FolderAudit(record, report, _save(folder, report, special))
 
 
-def _special(limit: int | None, given: Mapping[str, Any]) -> list[str]:
+def _special(chosen: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     """The choices that make an audit another one than the standard audit of a run."""
     standard = {name: p.default for name, p in inspect.signature(audit).parameters.items()}
     standard["batch_size"] = BATCH_SIZE
     names = [name for name, value in given.items() if name not in REMARKS and value != standard[name]]
-    return [*(["limit"] if limit is not None else []), *names]
+    return [*(name for name, value in chosen.items() if value is not None), *names]
 
 
 def _save(folder: Path, report: Report, special: Sequence[str]) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from creditscope.errors import BadFile, InvalidInput
-from creditscope.records.folder import CONTROLS, RECORD
+from creditscope.plugins import check_vouched
+from creditscope.records.folder import CONTROLS, RECORD, read_record
 from creditscope.records.run import RunRecord
 from creditscope.runs.spec import RunSpec, read_spec
 
@@ -25,14 +26,14 @@ def find_frozen_control(folder: Path, spec: RunSpec) -> tuple[RunRecord | None, 
 
 def _own(folder: Path) -> Iterator[RunRecord]:
     """The records in the run's own folder `controls`; a damaged one is refused."""
-    return map(RunRecord.from_json, sorted((folder / CONTROLS).glob(f"*/{RECORD}")))
+    return map(read_record, sorted((folder / CONTROLS).glob(f"*/{RECORD}")))
 
 
 def _beside(folder: Path) -> Iterator[RunRecord]:
     """The records in the sibling folders; a file that is not a record is skipped."""
     for path in sorted(folder.resolve().parent.glob(f"*/{RECORD}")):
         try:
-            yield RunRecord.from_json(path)
+            yield read_record(path)
         except BadFile:
             continue
 
@@ -41,7 +42,7 @@ def _unusable(folder: Path) -> str:
     path = folder / CONTROLS / "frozen" / RECORD
     if not path.is_file():
         return ""
-    record = RunRecord.from_json(path)
+    record = read_record(path)
     if record.diverged is None:
         return f"{path.parent} is not the frozen control of this run, so depth was not compared with it"
     return f"the frozen control diverged in epoch {record.diverged.epoch + 1}, so depth was not compared with it"
@@ -51,6 +52,7 @@ def matching_controls(spec: RunSpec, controls: Sequence[RunRecord]) -> tuple[Run
     """The frozen controls of a run, that with its own seed alone if it is among them; any other run is refused."""
     given = [(read_spec(record, "A control's record"), record) for record in controls]
     for control, _ in given:
+        check_vouched(set(control.modules) - set(spec.modules), "A control's record")
         wanted = spec.control_spec("frozen").model_copy(update={"seed": control.seed})
         if control.key != wanted.key:
             raise InvalidInput(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
+
+import torch
 
 from creditscope.arguments import as_path
 from creditscope.batch import Batch
 from creditscope.control import Control
 from creditscope.datasets import datasets
 from creditscope.datasets.tensors import Dataset
-from creditscope.errors import InvalidInput
+from creditscope.errors import DamagedFile, InvalidInput
 from creditscope.methods import methods
 from creditscope.methods.adapted import adapted
 from creditscope.methods.loss import LOSSES
@@ -23,8 +26,8 @@ from creditscope.networks import networks
 from creditscope.networks.build import build
 from creditscope.networks.sizes import IN_TRAINING, check_options, check_size
 from creditscope.networks.staged import StagedNetwork
-from creditscope.plugins import load_plugin
-from creditscope.records.folder import RECORD, snapshot_path
+from creditscope.plugins import check_vouched, load_plugin, vouch
+from creditscope.records.folder import RECORD, remove_snapshots, snapshot_path, weights_damage
 from creditscope.records.run import HistoryRow, RunRecord
 from creditscope.runs.spec import RunSpec, read_spec
 from creditscope.training.checkpoint import Checkpoint, read_tensors, restored
@@ -34,9 +37,21 @@ from creditscope.training.weights import load_weights
 
 
 def load_plugins(spec: RunSpec) -> None:
-    """Import the modules that register what a run names."""
+    """Import the modules that register what a run names: a run that the user declared, not one read from a file."""
+    vouch(spec.modules)
     for plugin in spec.plugins:
         load_plugin(plugin)
+
+
+@contextmanager
+def computing_with(threads: int) -> Iterator[None]:
+    """So many threads of PyTorch inside the block: sums round otherwise with another number of them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def make_rule(spec: RunSpec) -> CreditRule:
@@ -101,24 +116,28 @@ def train(
     data = load_data(spec, data_folder)
     rule = make_rule(spec)
     network = make_network(spec, data).to(device)
-    checkpoint = fit(
-        network,
-        rule,
-        data,
-        make_recipe(spec),
-        seed=spec.seed,
-        on_epoch=on_epoch,
-        spec=spec.model_dump(mode="json"),
-        resolved=spec.settings(defaults=True),
-        snapshot=snapshot,
-        snapshot_seconds=snapshot_seconds,
-    )
-    record = checkpoint.record.model_copy(update={"key": spec.key})
+    with computing_with(spec.threads):
+        checkpoint = fit(
+            network,
+            rule,
+            data,
+            make_recipe(spec),
+            seed=spec.seed,
+            on_epoch=on_epoch,
+            spec=spec.model_dump(mode="json"),
+            resolved=spec.settings(defaults=True),
+            snapshot=snapshot,
+            snapshot_seconds=snapshot_seconds,
+        )
+    record = checkpoint.record.model_copy(update={"key": spec.key, "revisions": spec.revisions})
     return Checkpoint(checkpoint.network, rule, checkpoint.feedback, record, checkpoint.example)
 
 
 def finished(folder: Path, spec: RunSpec) -> RunRecord | None:
-    """The record of a run that its folder already holds; a folder that holds another run is refused."""
+    """The record of a run that its folder already holds; a folder that holds another run is refused.
+
+    A damaged record or weights that are not its own raise a DamagedFile: `set_aside` makes room for the run.
+    """
     if not (folder / RECORD).exists():
         return None
     record = RunRecord.from_json(folder / RECORD)
@@ -127,6 +146,9 @@ def finished(folder: Path, spec: RunSpec) -> RunRecord | None:
             f"{folder} holds another run: key {record.key}, this one is {spec.key}.\n"
             "It would be overwritten. Choose another --out, or remove the folder."
         )
+    reason = weights_damage(folder)
+    if reason:
+        raise DamagedFile(f"{reason}.\nThe run in {folder} cannot be trusted. Train it again.")
     return record
 
 
@@ -142,7 +164,7 @@ def train_into(
     snapshot = snapshot_path(folder)
     checkpoint = train(spec, data_folder=data_folder, device=device, on_epoch=on_epoch, snapshot=snapshot)
     checkpoint.save(folder)
-    snapshot.unlink(missing_ok=True)
+    remove_snapshots(snapshot)
     return checkpoint.record
 
 
@@ -155,8 +177,13 @@ def check(spec: RunSpec, *, data_folder: Path | None = None) -> None:
     rule.scope(rule.prepare(make_network(spec, data), data.example))
 
 
-def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "cpu") -> Checkpoint:
+def load(
+    folder: Path | str, *, data_folder: Path | None = None, device: str = "cpu", trust_plugins: bool = False
+) -> Checkpoint:
     """A checkpoint from its folder: the network rebuilt from the spec, weights and feedback from the file.
+
+    A record that is not what was written, a key that is not its spec's, or weights that are not its own are refused.
+    Modules that the record names are imported only if the user named them before, or with `trust_plugins`.
 
     Where feedback or auxiliary networks are missing from the file the network still loads; its credit is not available.
 
@@ -172,7 +199,10 @@ def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "
     folder = as_path(folder)
     record = RunRecord.from_json(folder / RECORD)
     spec = read_spec(record, str(folder / RECORD))
+    if not trust_plugins:
+        check_vouched(spec.modules, str(folder / RECORD))
     load_plugins(spec)
+    check_binding(record, spec, folder)
     data, rule, parts = load_data(spec, data_folder), make_rule(spec), read_tensors(folder)
     if record.data_checksum and record.data_checksum != data.checksum:
         raise InvalidInput(
@@ -187,3 +217,16 @@ def load(folder: Path | str, *, data_folder: Path | None = None, device: str = "
     network.to(device)
     example = Batch(example.inputs.to(device), example.labels.to(device))
     return Checkpoint(network, rule, feedback.to(device), record, example, missing)
+
+
+def check_binding(record: RunRecord, spec: RunSpec, folder: Path) -> None:
+    """Refuse a record whose key is not that of its spec, and weights that are not those of the record."""
+    same_revisions = (record.revisions or dict.fromkeys(spec.revisions, 1)) == spec.revisions
+    if record.key and same_revisions and record.key != spec.key:
+        raise DamagedFile(
+            f"{folder / RECORD} has the key {record.key}, but its spec is that of the run {spec.key}: {spec.title}.\n"
+            "It was edited, or put together from two runs. Restore the folder, or train the run again."
+        )
+    reason = weights_damage(folder)
+    if reason:
+        raise DamagedFile(f"{reason}.\nAn audit would be of another network. Restore the file, or train the run again.")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic import ValidationError
 
 from creditscope.control import Control
-from creditscope.errors import BadFile, UnknownName
+from creditscope.errors import BadFile
 from creditscope.options import Option, filled, options_of
+from creditscope.records.declared import DeclaredRun
 from creditscope.records.labels import IN_TITLE, PARTS, flatten, label
-from creditscope.records.record import Record
 from creditscope.records.run import RunRecord
 
 if TYPE_CHECKING:
@@ -21,18 +21,9 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
-def _tuples(given: object) -> object:
-    """TOML and JSON have arrays where an option is a tuple."""
-    if not isinstance(given, Mapping):
-        return given
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-
-
-Options = Annotated[dict[str, Option], BeforeValidator(_tuples)]
-
 # Fields that came after the first release, with the default that they came with: left out of the hash while they hold
 # it, so that old keys stay. Options of networks, methods and datasets follow the same rule through `LATER_OPTIONS`.
-LATER_FIELDS: Mapping[str, Any] = {"optimiser": "adamw", "schedule": "cosine", "loss": "cross_entropy"}
+LATER_FIELDS: Mapping[str, Any] = {"optimiser": "adamw", "schedule": "cosine", "loss": "cross_entropy", "threads": 1}
 LATER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "data:teacher": {"inputs": 128, "classes": 10},
     "data:mnist": {"standardise": True},
@@ -42,36 +33,8 @@ LATER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-class RunSpec(Record):
+class RunSpec(DeclaredRun):
     """Everything that decides one run; equal specs have equal keys and give equal numbers."""
-
-    network: str = "resmlp"
-    network_options: Options = Field(default_factory=dict)
-    data: str = "mnist1d"
-    data_options: Options = Field(default_factory=dict)
-    method: str = "bp"
-    method_options: Options = Field(default_factory=dict)
-    penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    control: str = "none"
-    epochs: int = Field(default=100, ge=0, le=1_000_000)
-    batch_size: int = Field(default=128, ge=1, le=10**9)
-    learning_rate: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
-    weight_decay: float = Field(default=0.01, ge=0, allow_inf_nan=False)
-    augment: bool = True
-    random_labels: bool = False
-    optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
-    schedule: Literal["cosine", "constant"] = "cosine"
-    loss: Literal["cross_entropy", "squared_error", "sigmoid"] = "cross_entropy"
-    seed: int = Field(default=42, ge=0, le=2**63 - 1)
-    plugins: tuple[str, ...] = ()
-
-    @field_validator("control")
-    @classmethod
-    def _known_control(cls, control: str) -> str:
-        try:
-            return str(Control.parse(control))
-        except UnknownName as error:
-            raise ValueError(str(error).replace("\n", " ")) from error
 
     def control_spec(self, control: str) -> RunSpec:
         """The same run as a control.
@@ -84,16 +47,19 @@ class RunSpec(Record):
         return self.model_copy(update={"control": str(wanted), "penalty": penalty})
 
     def settings(self, *, defaults: bool = False) -> dict[str, Option]:
-        """The run as flat settings: {"network": "resmlp", "network.d": 256, ..., "epochs": 60}, plugins left out.
+        """The run as flat settings: {"network": "resmlp", "network.d": 256, ..., "epochs": 60}.
+
+        Plugins are left out, and a single thread, which older records do not name.
 
         With `defaults` every option that was not given is there too; that imports torch.
         """
         options = {f"{part}_options": self.options(part) for part in PARTS} if defaults else {}
-        return flatten({**self.model_dump(), **options})
+        flat = flatten({**self.model_dump(), **options})
+        return {name: value for name, value in flat.items() if (name, value) != ("threads", 1)}
 
     def setting(self, key: str) -> Option | None:
         """One flat setting; an option that was not given has its default, which imports torch."""
-        given = self.settings()
+        given = {**LATER_FIELDS, **self.settings()}
         return given[key] if key in given else self.settings(defaults=True).get(key)
 
     def options(self, part: str) -> dict[str, Option]:
@@ -103,18 +69,23 @@ class RunSpec(Record):
 
     def resolved(self) -> dict[str, Any]:
         """The content that is hashed: defaults filled in, revisions added, later fields left out at their default."""
-        from creditscope.training.recipe import REVISION
-
         content = self.model_dump()
         for part in PARTS:
             later = LATER_OPTIONS.get(f"{part}:{getattr(self, part)}", {})
             options = self.options(part).items()
             content[f"{part}_options"] = {k: value for k, value in options if k not in later or value != later[k]}
-        entries = {part: registered(part)[getattr(self, part)] for part in PARTS}
-        content["revisions"] = {part: entry.revision for part, entry in entries.items()} | {"recipe": REVISION}
+        content["revisions"] = self.revisions
         return {
             name: value for name, value in content.items() if name not in LATER_FIELDS or value != LATER_FIELDS[name]
         }
+
+    @property
+    def revisions(self) -> dict[str, int]:
+        """The revisions of its network, data, method and of the recipe; imports torch."""
+        from creditscope.training.recipe import REVISION
+
+        entries = {part: registered(part)[getattr(self, part)] for part in PARTS}
+        return {part: entry.revision for part, entry in entries.items()} | {"recipe": REVISION}
 
     @property
     def key(self) -> str:

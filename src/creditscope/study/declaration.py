@@ -6,7 +6,6 @@ a tuple is an array inside it: "network.widths" = [[64, 32], [128]].
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,8 +14,8 @@ from pydantic import Field
 
 from creditscope.control import Control
 from creditscope.errors import BadFile, InvalidInput, UnknownName
-from creditscope.files import read_text
 from creditscope.options import Option
+from creditscope.reading import parse_toml, read_text
 from creditscope.records.labels import PARTS
 from creditscope.records.record import Record
 from creditscope.registry import unknown
@@ -59,6 +58,15 @@ class Study(Record):
     exclude: tuple[Axes, ...] = ()
     budgets: dict[str, Budget] = Field(default_factory=dict)
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules that its runs need imported: its plugins, and those of networks that a function makes."""
+        tables = [self.grid, *self.include, *(budget.settings for budget in self.budgets.values())]
+        tables += [added for budget in self.budgets.values() for added in budget.include]
+        names = [self.fixed.get("network"), *(name for table in tables for name in table.get("network", ()))]
+        made = [name.partition(":")[0] for name in names if isinstance(name, str) and ":" in name]
+        return tuple(dict.fromkeys((*self.plugins, *made)))
+
     @classmethod
     def read(cls, path: Path | str) -> Study:
         """A study from its file."""
@@ -68,9 +76,9 @@ class Study(Record):
     def parse(cls, text: str, source: str = "the study") -> Study:
         """A study from TOML text; an unknown key or an invalid value is refused with its place."""
         try:
-            content = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise BadFile(f"{source} is not valid TOML: {error}.{_quoting(text)}\nNothing was run.") from error
+            content = parse_toml(text, source)
+        except BadFile as error:
+            raise BadFile(f"{error}{_quoting(text)}\nNothing was run.") from error
         for key in content:
             if key not in TOP:
                 refuse(source, "", key, unknown("key of a study", key, list(TOP)))

@@ -123,6 +123,8 @@ class _Drive:
             return
         lock.write_progress(0, self.runs[key].epochs)
         self.held[key] = lock
+        for notice in self.store.recover(key, weights=True):
+            self.board.line(notice)
         self.engine.start(self._job(key))
         self.board.start(key)
 
@@ -161,7 +163,7 @@ class _Drive:
         self.held.pop(key).release()
 
     def _keep(self, key: str, result: RunResult) -> None:
-        record = RunRecord.model_validate_json(result.record)
+        record = RunRecord.parse(result.record, f"the result of {key}")
         if self.store.trained(key) is not None:
             self.store.amend(key, record)
         else:

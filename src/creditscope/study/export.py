@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from creditscope.files import write_text
 from creditscope.records.run import HistoryRow, RunRecord
+from creditscope.report.csv_text import csv_text
 from creditscope.runs.spec import RunSpec
 from creditscope.study.plan import Plan
 from creditscope.study.store import Store
@@ -19,11 +18,7 @@ def tidy(runs: Plan, store: Store) -> str:
     """CSV text: the settings of a run, then the measurements after an epoch; only finished runs have rows."""
     rows = [row for key in runs if store.record_path(key) is not None for row in _rows(runs[key], store.record(key))]
     columns = list(dict.fromkeys(column for row in rows for column in row)) or ["key", "epoch"]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return csv_text(columns, rows)
 
 
 def _rows(spec: RunSpec, record: RunRecord) -> Iterator[dict[str, Any]]:
@@ -51,5 +46,5 @@ def write_records(runs: Plan, store: Store, folder: Path) -> int:
     for key, path in paths.items():
         target = folder / f"{key}.json"
         if not (target.exists() and target.samefile(path)):
-            write_text(target, store.record(key).model_dump_json() + "\n")
+            write_text(target, store.record(key).to_json(indent=None))
     return len(paths)

@@ -94,5 +94,5 @@ def holder(path: Path) -> RunProgress | None:
 def _read(descriptor: int) -> RunProgress:
     try:
         return RunProgress(**json.loads(os.pread(descriptor, 4096, 0)))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return RunProgress()

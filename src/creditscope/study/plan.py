@@ -13,11 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from creditscope import __version__
-from creditscope.errors import BadFile
+from creditscope.errors import BadFile, DamagedFile
 from creditscope.files import write_text
+from creditscope.reading import ZEROS, parse_json, read_text, seal_holds, sealed
 from creditscope.records.labels import PARTS, labels
 from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
+from creditscope.study.store import check_key
 
 EXPANDED = "expanded"  # the folder of a store that holds expanded studies
 Plan = dict[str, RunSpec]  # by key, in the order of the study
@@ -38,9 +40,8 @@ def plan(
     """
     path = None if store is None else store / EXPANDED / f"{_digest(study, budget, plugins)}.json"
     if path is not None and path.exists():
-        with suppress(OSError, ValueError, KeyError):  # a damaged file is expanded again
-            stored = json.loads(path.read_text(encoding="utf-8"))
-            return {key: RunSpec.model_validate(spec) for key, spec in stored.items()}
+        with suppress(BadFile, ValueError):  # a damaged file is expanded again
+            return _stored(path)
     specs = _checked(study, budget, plugins)
     runs: Plan = {}
     for spec in specs:
@@ -48,7 +49,19 @@ def plan(
     if path is not None and store is not None and (create or store.is_dir()) and _ours(specs):
         content = {key: spec.model_dump(mode="json") for key, spec in runs.items()}
         with suppress(BadFile):  # a store that cannot be written can still be read
-            write_text(path, json.dumps(content))
+            write_text(path, sealed(json.dumps({"checksum": ZEROS, "runs": content}).encode()).decode())
+    return runs
+
+
+def _stored(path: Path) -> Plan:
+    """An expansion as it was stored, without keys that lead out of the store and without modules of others."""
+    text = read_text(path, "The expansion")
+    if not seal_holds(text.encode()):
+        raise DamagedFile(f"{path} is not what was written.")
+    content = parse_json(text, str(path))
+    runs = {check_key(key): RunSpec.model_validate(spec) for key, spec in content["runs"].items()}
+    if any(spec.modules for spec in runs.values()):
+        raise DamagedFile(f"{path} names modules that creditscope never stores.")
     return runs
 
 
@@ -60,9 +73,10 @@ def run_labels(runs: Plan) -> dict[str, str]:
 
 
 def _checked(study: Study, budget: str | None, plugins: Sequence[str]) -> list[RunSpec]:
-    from creditscope.plugins import load_plugin
+    from creditscope.plugins import load_plugin, vouch
     from creditscope.study.expansion import check, expand
 
+    vouch(study.modules)
     for plugin in dict.fromkeys((*study.plugins, *plugins)):
         load_plugin(plugin)
     specs = expand(study, budget, plugins)

@@ -15,7 +15,7 @@ from pathlib import Path
 from creditscope.diagnostics import in_current_words
 from creditscope.errors import BadFile
 from creditscope.protocols import PROTOCOLS
-from creditscope.records.folder import RECORD
+from creditscope.records.folder import RECORD, read_record
 from creditscope.records.run import RunRecord
 from creditscope.report.study_views import beside_control
 from creditscope.report.views import AuditView, gather
@@ -81,4 +81,4 @@ def _records_near(source: Path) -> Iterator[RunRecord]:
         paths = sorted(folder.glob("*.json")) if source.is_file() else []
     for path in paths:
         with suppress(BadFile):
-            yield RunRecord.from_json(path)
+            yield read_record(path)

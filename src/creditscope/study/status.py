@@ -14,7 +14,7 @@ from creditscope.study.plan import Plan
 from creditscope.study.store import RunState, Store
 
 SAMPLES = 40  # finished runs whose times are read, so that a store of thousands answers as fast as one of ten
-SECONDS = re.compile(r'"seconds":\s*([0-9.eE+-]+)')
+SECONDS = re.compile(rb'"seconds":\s*([0-9]+(?:\.[0-9]+)?)[\s,}]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def learn_pace(runs: Plan, store: Store, done: list[str]) -> Pace:
     pace = Pace()
     for key in list(dict.fromkeys((*kinds.values(), *done)))[:SAMPLES]:
         path = store.record_path(key)
-        seconds = SECONDS.search(path.read_text(encoding="utf-8")) if path is not None else None
+        seconds = SECONDS.search(path.read_bytes()) if path is not None else None
         if seconds:
             pace.learn(runs[key], float(seconds[1]))
     return pace

@@ -20,17 +20,39 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import ValidationError, field_validator
 
-from creditscope.errors import BadFile, UnknownName
-from creditscope.files import read_text, write_text
-from creditscope.records.folder import RECORD, WEIGHTS, snapshot_path, write_run
+from creditscope.errors import BadFile, DamagedFile, UnknownName
+from creditscope.files import write_text
+from creditscope.reading import parse_json, read_text
+from creditscope.records.declared import DeclaredRun
+from creditscope.records.folder import (
+    KEY,
+    RECORD,
+    WEIGHTS,
+    record_damage,
+    recover_snapshot,
+    remove_snapshots,
+    set_aside,
+    snapshot_path,
+    weights_damage,
+    write_run,
+)
 from creditscope.records.record import Record
 from creditscope.records.run import RunRecord
 from creditscope.study.lock import RunLock, RunProgress, holder
 
-KEY = re.compile(r"[0-9a-f]{16}")
 NO_REPORT = re.compile(rb'"report":\s*null\s*}\s*$')
+
+
+def check_key(key: str) -> str:
+    """The key of a run; anything else could lead to a place outside the store, and is refused."""
+    if not KEY.fullmatch(key):
+        raise DamagedFile(
+            f"{key!r} is not the key of a run, which has 16 hexadecimal digits.\n"
+            "A file named by it could lie outside the store. Nothing was read or written."
+        )
+    return key
 
 
 class RunState(StrEnum):
@@ -54,6 +76,12 @@ class Failure(Record):
     attempts: int = 1
     when: str = ""
 
+    @field_validator("spec")
+    @classmethod
+    def _declares_a_run(cls, spec: dict[str, Any]) -> dict[str, Any]:
+        DeclaredRun.model_validate(spec)
+        return spec
+
 
 class Store:
     """A folder of runs, over folders of committed records that count as done."""
@@ -61,6 +89,7 @@ class Store:
     def __init__(self, folder: Path | str, beneath: Sequence[Path | str] = ()) -> None:
         self.folder = Path(folder)
         self.beneath = tuple(Path(layer) for layer in beneath)
+        self._checked: dict[Path, tuple[tuple[int, ...], str]] = {}  # by record: its stamp, why it cannot be trusted
 
     # --- reading ---
 
@@ -75,32 +104,59 @@ class Store:
                     paths.setdefault(key, path)
         return paths
 
+    def place(self, key: str) -> Path:
+        """The folder of a run."""
+        return self.folder / check_key(key)
+
     def record_path(self, key: str) -> Path | None:
-        """The record of a run, in the store or beneath it; None if there is none."""
-        own = self.folder / key / RECORD
-        return own if own.exists() else self._layered.get(key)
+        """The record of a finished run, in the store or beneath it; None if there is none, or only a damaged one."""
+        own = self.place(key) / RECORD
+        if own.exists():
+            return own if not self.damage(key) else None
+        path = self._layered.get(key)
+        return path if path is not None and not self._damage(path, key) else None
 
     def record(self, key: str) -> RunRecord:
         """The record of a finished run."""
         path = self.record_path(key)
         if path is None:
-            raise UnknownName(f"There is no finished run {key} in {self.folder}.\nRun its study first.")
-        return RunRecord.from_json(path)
+            reason = self.damage(key)
+            damaged = f" Its record cannot be trusted: {reason}." if reason else ""
+            raise UnknownName(f"There is no finished run {key} in {self.folder}.{damaged}\nRun its study first.")
+        record = RunRecord.from_json(path)
+        if record.key != key:
+            raise DamagedFile(f"{path} is the record of another run, {record.key}.\nRestore the record of {key}.")
+        return record
+
+    def damage(self, key: str) -> str:
+        """Why the record of a run cannot be trusted, in the store or beneath it; empty if it can, or has none."""
+        own = self.place(key) / RECORD
+        path = own if own.exists() else self._layered.get(key)
+        return "" if path is None else self._damage(path, key)
+
+    def _damage(self, path: Path, key: str) -> str:
+        """The same of one file; a file that has not changed since is not read again."""
+        state = path.stat()
+        stamp = (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        known = self._checked.get(path)
+        if known is None or known[0] != stamp:
+            known = self._checked[path] = (stamp, record_damage(path, key))
+        return known[1]
 
     def trained(self, key: str) -> Path | None:
         """The folder of a finished run with its weights; None for committed records, which have none."""
-        folder = self.folder / key
-        return folder if (folder / WEIGHTS).exists() and (folder / RECORD).exists() else None
+        folder = self.place(key)
+        return folder if (folder / WEIGHTS).exists() and self.record_path(key) == folder / RECORD else None
 
     def snapshot(self, key: str) -> Path:
         """The file for the state of an unfinished run."""
-        return snapshot_path(self.folder / key)
+        return snapshot_path(self.place(key))
 
     def unaudited(self, key: str) -> bool:
         """Whether a finished run of this store has weights but no report yet; reads only the end of its record."""
         if self.trained(key) is None:
             return False
-        path = self.folder / key / RECORD
+        path = self.place(key) / RECORD
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 64))
             return NO_REPORT.search(file.read()) is not None
@@ -111,9 +167,10 @@ class Store:
         if not path.exists():
             return None
         try:
-            return Failure.model_validate_json(read_text(path, "The failure"))
-        except ValidationError as error:
-            raise BadFile(f"{path} is not a valid failure: {error}\nRemove it to run the run again.") from error
+            return Failure.model_validate(parse_json(read_text(path, "The failure"), str(path)))
+        except (ValidationError, DamagedFile) as error:
+            reason = str(error).partition("\n")[0]
+            return Failure(key=key, spec={}, error=f"{path} is not a valid failure: {reason}", traceback=str(error))
 
     def progress(self, key: str) -> RunProgress | None:
         """The progress of the process that executes a run; None if there is none."""
@@ -153,12 +210,12 @@ class Store:
 
     def commit(self, key: str, weights: bytes, record: RunRecord) -> None:
         """Keep a finished run: its folder appears complete, or not at all."""
-        write_run(self.folder / key, weights, record)
+        write_run(self.place(key), weights, record)
         self._settled(key)
 
     def amend(self, key: str, record: RunRecord) -> None:
         """Replace the record of a finished run, after an audit."""
-        record.to_json(self.folder / key / RECORD)
+        record.to_json(self.place(key) / RECORD)
         self._settled(key)
 
     def fail(self, failure: Failure) -> None:
@@ -169,15 +226,28 @@ class Store:
         write_text(self._failed(failure.key), stamped.model_dump_json(indent=1) + "\n")
 
     def _settled(self, key: str) -> None:
-        """Remove the snapshot and the failure of a finished run."""
-        for path in (self.snapshot(key), self._failed(key)):
-            path.unlink(missing_ok=True)
+        """Remove the snapshots and the failure of a finished run."""
+        remove_snapshots(self.snapshot(key))
+        self._failed(key).unlink(missing_ok=True)
+
+    def recover(self, key: str, *, weights: bool = False) -> list[str]:
+        """Set aside what is damaged of a run of this store, by a process that holds its lock; what was done, in words.
+
+        weights   whether its weights are about to be used, so that they are compared with its record
+        """
+        notices, folder = [], self.place(key)
+        if (folder / RECORD).exists():
+            reason = self.damage(key) or (weights_damage(folder) if weights and (folder / WEIGHTS).exists() else "")
+            if reason:
+                notices.append(f"{reason}. It was moved to {set_aside(folder, reason)}, and the run is run again.")
+        notices.append(recover_snapshot(self.snapshot(key)))
+        return [notice for notice in notices if notice]
 
     def _failed(self, key: str) -> Path:
-        return self.folder / f"{key}.failed.json"
+        return self.folder / f"{check_key(key)}.failed.json"
 
     def _lock_path(self, key: str) -> Path:
-        return self.folder / f"{key}.lock"
+        return self.folder / f"{check_key(key)}.lock"
 
     def litter(self, *, failed: bool = False, snapshots: bool = False) -> Iterator[Path]:
         """The files that killed processes left; on request also failures, and the snapshots of unfinished runs."""
@@ -186,7 +256,7 @@ class Store:
             if not KEY.fullmatch(key) or self.progress(key) is not None:
                 continue
             unread = rest == "lock" or (rest.endswith(".part") and not _alive(rest))
-            spent = rest == "snapshot" and (snapshots or self.record_path(key) is not None)
+            spent = rest.startswith("snapshot") and (snapshots or self.record_path(key) is not None)
             if unread or spent or (rest == "failed.json" and failed):
                 yield entry
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +11,10 @@ from typing import Any
 from creditscope.diagnostics import diagnostics
 from creditscope.records.frame import data_frame
 from creditscope.registry import natural_key
+from creditscope.report.csv_text import csv_text
 from creditscope.report.latex.document import floating, tabular
 from creditscope.report.latex.escaping import escaped
+from creditscope.report.markdown import escaped as markdown_escaped
 from creditscope.report.numbers import ABSENT, number, per_cent
 from creditscope.statistics.seeds import Spread
 from creditscope.study.tables import AuditRow, SeedRow
@@ -48,11 +48,8 @@ class StudyTable:
 
     def to_csv(self) -> str:
         """CSV with a heading; what was not measured is empty."""
-        text, cells = io.StringIO(), self.cells()
-        writer = csv.DictWriter(text, list(cells[0]) if cells else ["method"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(cells)
-        return text.getvalue()
+        cells = self.cells()
+        return csv_text(list(cells[0]) if cells else ["method"], cells)
 
     def to_json(self) -> str:
         """A JSON list of objects; NaN and infinity are texts, as in all our files."""
@@ -61,9 +58,13 @@ class StudyTable:
 
     def to_markdown(self) -> str:
         """A table in Markdown."""
-        heads, body = self._printed(lambda text: text.replace("|", "\\|"), "**{}**")
+        heads, body = self._printed(markdown_escaped, "**{}**")
         lines = [heads, ["---"] * len(heads), *body]
-        return f"{self.title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{self._note}\n"
+        return (
+            f"{markdown_escaped(self.title)}\n\n"
+            + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+            + f"\n\n{self._note}\n"
+        )
 
     def to_latex(self) -> str:
         """A booktabs table with a caption and a label, scaled to the width of the text."""

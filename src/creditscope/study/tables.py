@@ -13,13 +13,13 @@ from pydantic import Field
 from creditscope.diagnostics import in_current_words
 from creditscope.diagnostics.depth import POINTS, from_accuracies
 from creditscope.diagnostics.seeds import over_seeds
-from creditscope.errors import InvalidInput
+from creditscope.errors import DamagedFile, InvalidInput
 from creditscope.protocols import DEFAULT, judge, protocol_named
 from creditscope.records.labels import labels
 from creditscope.records.record import Record
 from creditscope.records.run import RunRecord, after_divergence
 from creditscope.registry import natural_key
-from creditscope.runs.spec import RunSpec
+from creditscope.runs.spec import RunSpec, read_spec
 from creditscope.statistics.power import seeds_to_settle
 from creditscope.statistics.seeds import Spread, spread
 from creditscope.study.plan import Plan
@@ -68,7 +68,20 @@ def audit_table(
             "The verdicts would use other numbers. Use strict, three or four, or audit the weights."
         )
     records = {key: store.record(key) for key in runs if store.record_path(key) is not None}
+    for key, record in records.items():
+        check_spec(key, runs[key], record)
     return table_of(runs, records, protocol, dict(limits or {}))
+
+
+def check_spec(key: str, spec: RunSpec, record: RunRecord) -> None:
+    """Refuse a record that has the key of a run but the settings of another one."""
+    own = read_spec(record, f"The record of {key}")
+    if own == spec or (own.modules == spec.modules and own.key == key):  # an option may be given at its default
+        return
+    raise DamagedFile(
+        f"The record of the run {key} is that of another run: {own.title}, not {spec.title}.\n"
+        "Its numbers would be shown as those of another method. Restore the record, or run the run again."
+    )
 
 
 def table_of(

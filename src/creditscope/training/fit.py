@@ -6,6 +6,7 @@ import hashlib
 import math
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from creditscope.methods.loss import LOSSES
 from creditscope.methods.rule import BoundRule, CreditRule, Diverged, Feedback, Moment, run_generator
 from creditscope.networks.staged import StagedNetwork
 from creditscope.provenance import source_commit
+from creditscope.records.folder import recover_snapshot
 from creditscope.records.run import Divergence, HistoryRow, NetworkFacts, RunRecord
 from creditscope.training.checkpoint import Checkpoint
 from creditscope.training.history import BEFORE, Done, measured
@@ -54,7 +56,10 @@ def fit(
     spec       what to write into the record as the specification of the run
     resolved   every option of the run by its flat name; by default those of the rule and the recipe
     snapshot   a file for mid-run state: if it exists the run resumes from it, and ends with the same bits; one that
-               belongs to another run is refused
+               belongs to another run is refused, a damaged one is set aside with a warning
+
+    It computes with as many threads as PyTorch is set to, and the record says how many: sums round otherwise with
+    another number of them.
 
     >>> import creditscope
     >>> from creditscope.datasets import datasets
@@ -74,10 +79,13 @@ def fit(
     loss_fn = LOSSES[recipe.loss]
     if loss_fn is not None:
         staged = judged_by(staged, loss_fn)
-    identity = _identity(staged, rule, data, recipe, f"seed {seed}, data {checksum}")
+    identity = _identity(staged, rule, data, recipe, f"seed {seed}, data {checksum}{_other_threads()}")
     run = _begin(staged, rule, data, recipe, seed)
-    if snapshot is not None and snapshot.exists():
-        run.restore(_own(read_snapshot(snapshot), identity, snapshot))
+    if snapshot is not None:
+        if notice := recover_snapshot(snapshot):
+            warnings.warn(notice, stacklevel=2)
+        if snapshot.exists():
+            run.restore(_own(read_snapshot(snapshot), identity, snapshot))
     saved = time.perf_counter()
     while len(run.history) < recipe.epochs and run.diverged is None:
         row = run.epoch(len(run.history))
@@ -96,6 +104,7 @@ def fit(
         versions={"creditscope": __version__, "torch": torch.__version__, "python": platform.python_version()},
         commit=source_commit(),
         device=str(device),
+        threads=torch.get_num_threads(),
         data_checksum=checksum,
         test_images=len(data.test.labels),
         history=tuple(run.history),
@@ -225,10 +234,15 @@ def _identity(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: R
     return digest.hexdigest()
 
 
+def _other_threads() -> str:
+    """Part of a run's identity where it is not one thread: a run that resumes with another number ends elsewhere."""
+    return "" if torch.get_num_threads() == 1 else f", {torch.get_num_threads()} threads"
+
+
 def _own(snapshot: Snapshot, identity: str, path: Path) -> Snapshot:
     if snapshot.run != identity:
         raise BadFile(
-            f"{path} is the snapshot of another run: network, rule, data, recipe or seed differ.\n"
+            f"{path} is the snapshot of another run: network, rule, data, recipe, seed or threads differ.\n"
             "Resuming from it would mix two runs in one record. Remove it, or name another file."
         )
     return snapshot

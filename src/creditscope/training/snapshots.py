@@ -12,9 +12,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from creditscope.errors import BadFile
-from creditscope.files import atomic_write
+from creditscope.errors import BadFile, DamagedFile
 from creditscope.methods.rule import Feedback
+from creditscope.reading import ZEROS, parse_json, sealed
+from creditscope.records.folder import replace_snapshot, snapshot_damage
 from creditscope.records.run import HistoryRow
 
 
@@ -68,23 +69,25 @@ def gathered(
 
 
 def write_snapshot(path: Path, snapshot: Snapshot) -> None:
-    """One safetensors file with the history and the run's identity in its header."""
+    """One safetensors file with the history, the run's identity and a checksum of the file in its header."""
     rows = json.dumps([row.model_dump_json() for row in snapshot.history])
     contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in snapshot.tensors.items()}
-    with atomic_write(path) as part:
-        part.write_bytes(save(contiguous, {"history": rows, "run": snapshot.run}))  # a full disk is an OSError here
+    replace_snapshot(path, sealed(save(contiguous, {"history": rows, "run": snapshot.run, "checksum": ZEROS})))
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """The state of an interrupted run."""
+    """The state of an interrupted run; a file that is not what was written, to the last bit, is refused."""
+    reason = snapshot_damage(path)
+    if reason:
+        raise DamagedFile(f"{path} is not a snapshot of a run: {reason}.\nRemove it to start the run again.")
     try:
         with safe_open(path, "pt") as file:
             header = file.metadata() or {}
-            rows = [HistoryRow.model_validate_json(row) for row in json.loads(header["history"])]
+            rows = [HistoryRow.model_validate_json(row) for row in parse_json(header["history"], "its history")]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             return Snapshot(header["run"], tensors, tuple(rows))
-    except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError, ValidationError) as error:
-        raise BadFile(f"{path} is not a snapshot of a run: {error}.\nRemove it to start the run again.") from error
+    except (SafetensorError, OSError, KeyError, TypeError, ValidationError, BadFile) as error:
+        raise DamagedFile(f"{path} is not a snapshot of a run: {error}.\nRemove it to start the run again.") from error
 
 
 def _flat(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:

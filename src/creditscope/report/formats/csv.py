@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv as standard_csv
-import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from creditscope.records.report import Report
+from creditscope.report.csv_text import csv_text
 from creditscope.report.formats import report_format
 from creditscope.report.views import AuditView
 from creditscope.verdict import Measurement
@@ -20,11 +19,7 @@ COLUMNS = (
 
 def several(views: Sequence[AuditView]) -> str:
     """All rows below one heading; a run that was not audited has none."""
-    text = io.StringIO()
-    writer = standard_csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(row for view in views for row in rows(view))
-    return text.getvalue()
+    return csv_text(COLUMNS, (row for view in views for row in rows(view)))
 
 
 @report_format("csv", title="CSV, one row per finding and measure", suffixes=(".csv",), several=several)

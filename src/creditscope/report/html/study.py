@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from creditscope.files import write_text
+from creditscope.records.folder import KEY
 from creditscope.report.charts.figures import figures
 from creditscope.report.charts.inputs import ChartInputs
 from creditscope.report.charts.margins import Decision
@@ -65,8 +66,8 @@ def write_study(
 
 
 def _file(view: AuditView, index: int) -> str:
-    """A file name from the key; a key that is not alphanumeric is not used as a path."""
-    return f"{view.key if view.key.isalnum() else f'report-{index + 1}'}.html"
+    """A file name from the key of a run; anything else is not used as a path."""
+    return f"{view.key if KEY.fullmatch(view.key) else f'report-{index + 1}'}.html"
 
 
 def _margins(rows: Sequence[JudgedMethod]) -> Mapping[str, Measurement]:

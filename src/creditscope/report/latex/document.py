@@ -39,7 +39,7 @@ def findings(report: Report) -> str:
     """One line per diagnostic."""
     body = [
         (
-            f"{finding.code}{'*' if advisory(report, finding.code) else ''}",
+            f"{escaped(finding.code)}{'*' if advisory(report, finding.code) else ''}",
             escaped(finding.title),
             escaped(value(finding)),
             escaped(firing_side(finding)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from creditscope.records.labels import counted
+from creditscope.records.run import RunRecord
 from creditscope.report.text import page
 from creditscope.report.views import from_runs
 from creditscope.runs.spec import RunSpec
@@ -32,13 +33,20 @@ def status_page(title: str, runs: Plan, status: StudyStatus, store: Store, *, ea
         if each or state in (RunState.RUNNING, RunState.FAILED):
             progress = store.progress(key) if state is RunState.RUNNING else None
             lines.append(f"  {state:<8}{key}  {names[key]}{_detail(progress, store.failure(key))}")
+    lines += [f"  damaged {notice}" for notice in damaged(runs, store)]
     return "\n".join(lines)
+
+
+def damaged(runs: Plan, store: Store) -> list[str]:
+    """The runs whose record cannot be trusted, each with the reason; they do not count as done."""
+    reasons = {key: store.damage(key) for key in runs}
+    return [f"{key}  {reason}; `study run` runs it again" for key, reason in reasons.items() if reason]
 
 
 def _detail(progress: RunProgress | None, failure: Failure | None) -> str:
     if progress is not None:
         return f": {_progress(progress)}"
-    return "" if failure is None else f": {failure.error.splitlines()[0]}"
+    return "" if failure is None else f": {failure.error.partition(chr(10))[0]}"
 
 
 def _progress(progress: RunProgress) -> str:
@@ -53,13 +61,14 @@ def run_page(key: str, store: Store, width: int, *, full: bool = False) -> str:
         lines += _failure(failure)
     path = store.record_path(key)
     if path is None:
+        lines += [f"its record cannot be trusted: {reason}"] if (reason := store.damage(key)) else []
         progress = store.progress(key)
         return "\n".join(lines if progress is None else [*lines, _progress(progress)])
     record = store.record(key)
     took = record.timings.get("seconds")
     lines += [
         RunSpec.model_validate(record.spec).title,
-        f"record {path}, weights {'beside it' if store.trained(key) else 'not kept'}",
+        f"record {path}, {_bound(record, kept=store.trained(key) is not None)}",
         f"accuracy {record.accuracy:.4f} on {counted(record.test_images, 'test image')}, "
         f"{counted(len(record.history), 'epoch')}" + ("" if took is None else f", {duration(took)}"),
         f"{', '.join(f'{name} {version}' for name, version in record.versions.items())}, commit {record.commit}",
@@ -73,7 +82,15 @@ def run_page(key: str, store: Store, width: int, *, full: bool = False) -> str:
     return "\n".join(lines if report is None else [*lines, page(report, width, full=full)])
 
 
+def _bound(record: RunRecord, *, kept: bool) -> str:
+    """Whether the weights are kept, and whether the record says which they are."""
+    if not kept:
+        return "weights not kept"
+    return "weights beside it" if record.weights_checksum else "weights beside it, of which it holds no checksum"
+
+
 def _failure(failure: Failure) -> list[str]:
     attempts = f"failed {counted(failure.attempts, 'time')}, last {failure.when}"
     during = f"during {'training' if failure.stage == 'train' else 'the audit'}:"
-    return [RunSpec.model_validate(failure.spec).title, attempts, during, failure.traceback.rstrip()]
+    title = [RunSpec.model_validate(failure.spec).title] if failure.spec else []
+    return [*title, attempts, during, failure.traceback.rstrip()]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from creditscope.errors import BadFile, InvalidInput, NoRoom
+from creditscope.errors import InvalidInput, NoRoom
 from creditscope.machine import machine_error
 from creditscope.runs.spec import RunSpec
 
@@ -63,11 +63,11 @@ class RunResult:
 
 
 def attempt(job: Job, on_epoch: Callable[[HistoryRow], None]) -> RunResult:
-    """Execute a run on one thread; whatever it raises is returned as an error."""
+    """Execute a run on as many threads as its spec says; whatever it raises is returned as an error."""
     try:
         import torch
 
-        torch.set_num_threads(1)  # the same bits everywhere, and one run per core
+        torch.set_num_threads(job.spec.threads)  # one unless the study says otherwise: the same bits everywhere
         checkpoint = _checkpoint(job, on_epoch)
     except Exception as error:  # noqa: BLE001  any error is recorded with the run
         return RunResult(error=_run_error(error, "train"))
@@ -81,6 +81,7 @@ def attempt(job: Job, on_epoch: Callable[[HistoryRow], None]) -> RunResult:
 
 
 def _checkpoint(job: Job, on_epoch: Callable[[HistoryRow], None]) -> Checkpoint:
+    from creditscope.records.folder import recover_snapshot
     from creditscope.runs.run import load, load_plugins, train
 
     load_plugins(job.spec)
@@ -90,9 +91,9 @@ def _checkpoint(job: Job, on_epoch: Callable[[HistoryRow], None]) -> Checkpoint:
             "Its numbers would not be comparable. Install the same version on every machine."
         )
     if job.trained is not None:
-        return load(job.trained, data_folder=job.data_folder, device=job.device)
-    if job.snapshot is not None and job.snapshot.exists() and not _readable(job.snapshot):
-        job.snapshot.unlink()  # the run starts again and ends with the same bits
+        return load(job.trained, data_folder=job.data_folder, device=job.device, trust_plugins=True)
+    if job.snapshot is not None:
+        recover_snapshot(job.snapshot)  # the driver has told of damage on its own disk
     return train(
         job.spec,
         data_folder=job.data_folder,
@@ -101,16 +102,6 @@ def _checkpoint(job: Job, on_epoch: Callable[[HistoryRow], None]) -> Checkpoint:
         snapshot=job.snapshot,
         snapshot_seconds=job.snapshot_seconds,
     )
-
-
-def _readable(snapshot: Path) -> bool:
-    from creditscope.training.snapshots import read_snapshot
-
-    try:
-        read_snapshot(snapshot)
-    except BadFile:
-        return False
-    return True
 
 
 def _audited(checkpoint: Checkpoint, job: Job) -> Checkpoint:

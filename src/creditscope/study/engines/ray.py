@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from creditscope.errors import CreditscopeError, InvalidInput, OutOfResources
-from creditscope.files import atomic_write
 from creditscope.machine import alive
-from creditscope.records.folder import RECORD, WEIGHTS
+from creditscope.records.folder import RECORD, WEIGHTS, replace_snapshot
 from creditscope.study.engines.engine import Engine, EpochDone, Event, RunEnded
 from creditscope.study.engines.job import Job, RunError, RunResult, attempt
 from creditscope.terminal import one_line
@@ -118,8 +117,7 @@ class RayEngine(Engine):
         for key, content in snapshots.items():
             path = jobs[key].snapshot if key in jobs else None
             if path is not None:
-                with atomic_write(path) as part:
-                    part.write_bytes(content)
+                replace_snapshot(path, content)
         progress: list[Event] = [EpochDone(key, done) for key, done in epochs.items() if key in jobs]
         return [*progress, *(self._ended(reference) for reference in ended)]
 

@@ -1,0 +1,37 @@
+"""CSV whose cells no spreadsheet takes for a formula."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """A heading and the rows below it; what a row does not have is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([cell(column) for column in columns])
+    writer.writerows([cell(row.get(column, "")) for column in columns] for row in rows)
+    return text.getvalue()
+
+
+def cell(value: Any) -> Any:
+    """The value; a text that a spreadsheet would compute, and that is not made of numbers, has an apostrophe before it.
+
+    >>> cell("=1+1"), cell("-0.5 0.25"), cell(-0.5)
+    ("'=1+1", '-0.5 0.25', -0.5)
+    """
+    if not isinstance(value, str) or not value.startswith(FORMULA) or _numbers(value):
+        return value
+    return f"'{value}"
+
+
+def _numbers(text: str) -> bool:
+    try:
+        return bool([float(part) for part in text.split(" ")])
+    except ValueError:
+        return False
