@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from creditscope.errors import BadFile
-from creditscope.files import atomic_write, read_text, write_text
+from creditscope.files import atomic_write, write_text
+from creditscope.reading import read_text
 
 
 def test_what_was_written_is_read_back_and_nothing_is_left_beside_it(tmp_path: Path) -> None:

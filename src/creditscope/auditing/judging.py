@@ -98,6 +98,7 @@ def provenance(
         seeds=trained.seeds,
         control_seeds=frozen.seeds,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        threads=torch.get_num_threads(),
     )
 
 

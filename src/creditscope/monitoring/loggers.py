@@ -12,7 +12,8 @@ from pathlib import Path
 
 from creditscope.arguments import calling
 from creditscope.errors import BadFile
-from creditscope.files import check_folder, read_text, write_text
+from creditscope.files import check_folder, write_text
+from creditscope.reading import read_text
 from creditscope.records.report import Report
 from creditscope.report.numbers import limit, value
 from creditscope.verdict import Finding

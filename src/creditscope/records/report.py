@@ -132,7 +132,7 @@ class Report(Document):
         return again.with_verdict(verdict)
 
     def with_verdict(self, verdict: Verdict, **update: Any) -> Self:
-        """The report with another verdict; if the one in its file did not follow from the findings, a warning says so."""
+        """The report with another verdict; a warning tells if that in its file did not follow from the findings."""
         warnings = (*([self._told] if self._told else []), *verdict.warnings)
         return self.model_copy(update={**update, "verdict": replace(verdict, warnings=warnings)})
 

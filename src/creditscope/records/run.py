@@ -108,6 +108,7 @@ class RunRecord(Document):
     @field_validator("resolved")
     @classmethod
     def _plain_options(cls, resolved: dict[str, Any]) -> dict[str, Any]:
+        DeclaredRun.model_validate({name: resolved[name] for name in DeclaredRun.model_fields if name in resolved})
         for name, value in resolved.items():
             parts = value if isinstance(value, list | tuple) else [value]
             if not all(part is None or isinstance(part, bool | int | float | str) for part in parts):

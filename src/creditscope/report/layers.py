@@ -113,7 +113,7 @@ def scale_bars(report: Report, room: int) -> list[str]:
     norms = report.measures.get("hidden_norm", Measurement(math.nan)).per_layer
     decades = [math.log10(norm) if math.isfinite(norm) and norm > 0 else math.nan for norm in norms]
     known = [decade for decade in decades if not math.isnan(decade)]
-    if len(known) < 2 or room < 8:
+    if len(known) < 2 or room < 8 or len(norms) != report.subject.depth + 1:
         return []
     lowest, range_ = min(known), max(known) - min(known)
     per_decade = min(4.0, (room - 1) / range_) if range_ else 4.0

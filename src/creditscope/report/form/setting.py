@@ -38,7 +38,7 @@ def setting(run: RunRecord | None, report: Report | None) -> Iterator[tuple[str,
     yield "Terminal LayerNorm", OLD if run.network is None else "yes" if run.network.terminal_layernorm else "no"
     yield "Dataset", _named(run, settings, "data") + (" with random labels" if settings.get("random_labels") else "")
     yield "Seeds", _seeds(report) or _seed(run)
-    if "epochs" in settings:
+    if settings.keys() >= {"epochs", "batch_size", "learning_rate", "weight_decay"}:
         yield "Recipe", _recipe(settings)
 
 
