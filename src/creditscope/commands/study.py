@@ -11,6 +11,7 @@ import typer
 from creditscope.commands import Plugins, TrustPlugins, command, group, say, width
 from creditscope.errors import NO_RESOURCES, InvalidInput, UnknownName
 from creditscope.protocols import DEFAULT
+from creditscope.terminal import complain
 
 if TYPE_CHECKING:
     from creditscope.study.declaration import Study
@@ -73,7 +74,7 @@ def tell_damage(runs: Plan, store: Store) -> None:
     from creditscope.study.display.status import damaged
 
     for notice in damaged(runs, store):
-        typer.echo(f"damaged {notice}", err=True)
+        complain(f"damaged {notice}")
 
 
 def _title(study: Study, budget: str | None) -> str:

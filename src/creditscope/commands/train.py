@@ -9,6 +9,7 @@ import typer
 
 from creditscope.commands import Plugins, command, parsing, say
 from creditscope.errors import DamagedFile, InvalidInput
+from creditscope.terminal import complain
 
 if TYPE_CHECKING:
     from creditscope.runs.spec import RunSpec
@@ -173,7 +174,7 @@ def _run(spec: RunSpec, folder: Path, data_folder: Path | None, device: str) -> 
     if record is None:
         parsing.writable(folder / RECORD, "The run")
         if notice := recover_snapshot(snapshot_path(folder)):
-            typer.echo(notice, err=True)
+            complain(notice)
         with watching(spec.title, spec.epochs) as watcher:
             record = train_into(folder, spec, data_folder=data_folder, device=device, on_epoch=watcher)
     say(f"{spec.title}: {known}{_outcome(record)}, in {folder}")
@@ -189,7 +190,7 @@ def _finished(folder: Path, spec: RunSpec) -> Any:
         return finished(folder, spec)
     except DamagedFile as error:
         reason = str(error).partition("\n")[0]
-        typer.echo(f"{reason}\nIt was moved to {set_aside(folder, reason)}, and the run is trained again.", err=True)
+        complain(f"{reason}\nIt was moved to {set_aside(folder, reason)}, and the run is trained again.")
         return None
 
 

@@ -48,8 +48,8 @@ class Provenance(Record):
     commit: str | None = None
     device: str
     dtype: str
-    images: int = Field(ge=0)
-    batches: int = Field(ge=0)
+    images: int = Field(ge=1, le=10**12)
+    batches: int = Field(ge=0, le=10**12)
     read: str
     guards: dict[str, Guard] = Field(default_factory=dict)
     seeds: tuple[int, ...] = ()

@@ -92,7 +92,7 @@ class RunRecord(Document):
     data_checksum: str = ""
     threads: int | None = None
     weights_checksum: str = ""
-    test_images: int = Field(ge=1)
+    test_images: int = Field(ge=1, le=10**12)
     history: tuple[HistoryRow, ...]
     diverged: Divergence | None = None
     timings: dict[str, float] = Field(default_factory=dict)

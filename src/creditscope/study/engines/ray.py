@@ -215,9 +215,10 @@ def _posting(snapshot: Path, send: Callable[[bytes], object]) -> Iterator[None]:
     def post() -> None:
         sent = snapshot.stat().st_mtime_ns if snapshot.exists() else 0
         while not over.wait(POST):
-            if snapshot.exists() and snapshot.stat().st_mtime_ns != sent:
-                sent = snapshot.stat().st_mtime_ns
-                with suppress(Exception):  # a lost mailbox: the run goes on, and its end is told by its task
+            with suppress(Exception):  # no file yet, or a lost mailbox: the run goes on, and its task tells its end
+                changed = snapshot.stat().st_mtime_ns
+                if changed != sent:
+                    sent = changed
                     send(snapshot.read_bytes())
 
     thread = threading.Thread(target=post, daemon=True)
