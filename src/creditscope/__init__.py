@@ -25,6 +25,7 @@ _PUBLIC = {
     "Batch": "batch",
     "CreditscopeError": "errors",
     "BadFile": "errors",
+    "DamagedFile": "errors",
     "DataUnavailable": "errors",
     "InvalidInput": "errors",
     "ModelMismatch": "errors",
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from creditscope.conformance.check import check_rule as check_rule
     from creditscope.errors import BadFile as BadFile
     from creditscope.errors import CreditscopeError as CreditscopeError
+    from creditscope.errors import DamagedFile as DamagedFile
     from creditscope.errors import DataUnavailable as DataUnavailable
     from creditscope.errors import InvalidInput as InvalidInput
     from creditscope.errors import ModelMismatch as ModelMismatch

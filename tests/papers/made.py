@@ -102,6 +102,7 @@ def run(
     """The record of a run; without `values` it was never audited. The last row has the accuracy."""
     *before, last = history or (epoch(),)
     return RunRecord(
+        key=spec.key,
         spec=spec.model_dump(mode="json"),
         versions={"creditscope": "0"},
         device="cpu",

@@ -126,5 +126,5 @@ def saved(subject: Subject) -> Iterator[Remark]:
     before = run.rule.credit(run.network.eval(), run.feedback, batch)
     if not same_credit(before, rule.credit(network, feedback, batch)):
         yield Remark("the credit from the checkpoint is another one: a state is not saved")
-    if record != run.record:
+    if record.model_copy(update={"weights_checksum": ""}) != run.record:  # the file alone is bound to its weights
         yield Remark("the record that was read is not the one that was written")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from creditscope.files import write_text
-from creditscope.records.folder import KEY
 from creditscope.report.charts.figures import figures
 from creditscope.report.charts.inputs import ChartInputs
 from creditscope.report.charts.margins import Decision
@@ -23,6 +23,7 @@ from creditscope.report.views import AuditView
 from creditscope.verdict import Measurement
 
 INDEX = "index.html"
+FILE = re.compile(r"[0-9A-Za-z]{1,64}")
 ORDER = ("pass", "fail", "inconclusive")
 
 
@@ -67,7 +68,7 @@ def write_study(
 
 def _file(view: AuditView, index: int) -> str:
     """A file name from the key of a run; anything else is not used as a path."""
-    return f"{view.key if KEY.fullmatch(view.key) else f'report-{index + 1}'}.html"
+    return f"{view.key if FILE.fullmatch(view.key) else f'report-{index + 1}'}.html"
 
 
 def _margins(rows: Sequence[JudgedMethod]) -> Mapping[str, Measurement]:
