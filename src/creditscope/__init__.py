@@ -29,8 +29,10 @@ _PUBLIC = {
     "DataUnavailable": "errors",
     "InvalidInput": "errors",
     "ModelMismatch": "errors",
+    "NoRoom": "errors",
     "NotDeterministic": "errors",
     "NotTheGradient": "errors",
+    "OutOfResources": "errors",
     "UnknownName": "errors",
 }
 _PUBLISHED = {  # the names of the published protocol, so that code written against it runs after changing one import
@@ -63,8 +65,10 @@ if TYPE_CHECKING:
     from creditscope.errors import DataUnavailable as DataUnavailable
     from creditscope.errors import InvalidInput as InvalidInput
     from creditscope.errors import ModelMismatch as ModelMismatch
+    from creditscope.errors import NoRoom as NoRoom
     from creditscope.errors import NotDeterministic as NotDeterministic
     from creditscope.errors import NotTheGradient as NotTheGradient
+    from creditscope.errors import OutOfResources as OutOfResources
     from creditscope.errors import UnknownName as UnknownName
     from creditscope.experiments.depth_utility import depth_utility as depth_utility
     from creditscope.experiments.experiment import experiment as experiment

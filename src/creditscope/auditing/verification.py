@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from creditscope import __version__
 from creditscope.diagnostics import diagnostics, registered_name
-from creditscope.errors import BadFile, InvalidInput
-from creditscope.files import read_text
+from creditscope.errors import BadFile, DamagedFile, InvalidInput
 from creditscope.protocols import PROTOCOLS, judge
+from creditscope.reading import parse_json, read_text
 from creditscope.records.folder import RECORD
 from creditscope.records.report import HASH, Report
 from creditscope.records.upgrade import READABLE, upgraded
@@ -86,8 +86,8 @@ def _document(path: Path) -> Mapping[str, Any]:
     text = read_text(path, "The report")
     try:
         embedded = EMBEDDED.search(text) if text.lstrip().startswith("<") else None
-        content = json.loads(base64.b64decode(embedded[1]) if embedded else text)
-    except (ValueError, binascii.Error, RecursionError) as error:
+        content = parse_json(base64.b64decode(embedded[1]).decode() if embedded else text, str(path))
+    except (ValueError, binascii.Error, DamagedFile) as error:
         raise BadFile(
             f"{path} holds no report: {error!s:.200}.\nNothing can be verified. Give a report as JSON or HTML."
         ) from error
