@@ -33,6 +33,9 @@ _PUBLIC = {
     "NotDeterministic": "errors",
     "NotTheGradient": "errors",
     "OutOfResources": "errors",
+    "FunctionFailed": "errors",
+    "AmbiguousStream": "errors",
+    "ModelChanged": "errors",
     "UnknownName": "errors",
 }
 _PUBLISHED = {  # the names of the published protocol, so that code written against it runs after changing one import
@@ -59,11 +62,14 @@ if TYPE_CHECKING:
     from creditscope.compat import diagnose as diagnose
     from creditscope.compat import residual_norms as residual_norms
     from creditscope.conformance.check import check_rule as check_rule
+    from creditscope.errors import AmbiguousStream as AmbiguousStream
     from creditscope.errors import BadFile as BadFile
     from creditscope.errors import CreditscopeError as CreditscopeError
     from creditscope.errors import DamagedFile as DamagedFile
     from creditscope.errors import DataUnavailable as DataUnavailable
+    from creditscope.errors import FunctionFailed as FunctionFailed
     from creditscope.errors import InvalidInput as InvalidInput
+    from creditscope.errors import ModelChanged as ModelChanged
     from creditscope.errors import ModelMismatch as ModelMismatch
     from creditscope.errors import NoRoom as NoRoom
     from creditscope.errors import NotDeterministic as NotDeterministic

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from tests.probes.subjects import backprop, batches, dfa, fa, network, noise
 from torch import nn
 
@@ -18,7 +18,7 @@ from creditscope import Report, audit
 from creditscope.batch import Batch
 from creditscope.credit import CreditSource, NoCredit
 from creditscope.evidence.alignment import exact_cosines
-from creditscope.records.folder import WEIGHTS
+from creditscope.records.folder import WEIGHTS, write_run
 from creditscope.runs.audit import audit_checkpoint
 from creditscope.runs.run import load, load_data, train
 from creditscope.runs.spec import RunSpec
@@ -308,7 +308,7 @@ def test_a_checkpoint_without_its_feedback_has_no_gamma(tmp_path):
     spec = RunSpec(method="dfa", epochs=1, network_options={"d": 16, "depth": 2})
     folder = train(spec).save(tmp_path / "run")
     tensors = {name: t for name, t in load_file(folder / WEIGHTS).items() if not name.startswith("feedback.")}
-    save_file(tensors, folder / WEIGHTS)
+    write_run(folder, save(tensors), train(spec).record)
     report = audit_checkpoint(load(folder), load_data(spec))
     assert report.measures["gamma"].note == ("not available: the checkpoint does not hold feedback.B.0 and 2 more")
     assert report.findings["D1"].status != "skipped"
