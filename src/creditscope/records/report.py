@@ -182,6 +182,23 @@ class Report(Document):
         """Booktabs tables and the reporting form; written to `path` too if one is given."""
         return self.to("latex", path)
 
+    def to_model_index(self, dataset: str = "", task: str = "image-classification", url: str = "") -> list[Any]:
+        """The `model-index` of a model card on the Hugging Face hub; `dataset` is its id there, `url` the report's."""
+        from creditscope.report.hub import model_index
+
+        return model_index(self, dataset, task, url)
+
+    def to_eval_results(
+        self, dataset: str, task_id: str = "default", *, url: str = "", path: Path | str | None = None
+    ) -> str:
+        """A file .eval_results/*.yaml of the hub: the accuracy on a benchmark, the audit in its notes; also written."""
+        from creditscope.report.hub import eval_results, yaml_text
+
+        text = yaml_text(eval_results(self, dataset, task_id, url))
+        if path is not None:
+            write_text(path, text)
+        return text
+
     def to_frame(self) -> Any:
         """A data frame of pandas or polars with one row per finding and measure, as in the CSV format."""
         from creditscope.report.formats.csv import rows

@@ -14,6 +14,7 @@ from creditscope.report.form.reporting_form import form
 from creditscope.report.headline import headline
 from creditscope.report.html.page import Place, download, render
 from creditscope.report.html.tables import OUTCOMES, facts, finding_views, layer_tables, measure_table, tensor_table
+from creditscope.report.json_ld import claim_review
 from creditscope.report.latex.document import document as latex_document
 from creditscope.report.markdown import document as markdown_document
 from creditscope.report.reading import left_open, not_meant, remedies, telling, the_rest
@@ -57,6 +58,7 @@ def _audited(report: Report) -> dict[str, object]:
         "icon": icon,
         "tone": tone,
         "claim": claim_card(report),
+        "linked": claim_review(report),
         "findings": finding_views(report, told),
         "others": finding_views(report, others),
         "the_rest": the_rest(report),
