@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help install install-all system test test-all test-thirdparty lint lint-counts types demo reproduce validation timm-families explore pictures benchmarks docs site constraints clean
+.PHONY: help install install-all system test test-all test-thirdparty test-wheel test-newest lint lint-counts types demo reproduce validation timm-families explore pictures benchmarks docs site constraints clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -128,6 +128,12 @@ test-all: test install-all $(VENV)/.installed-docs ## the fast suite, then slow,
 test-thirdparty: $(OTHERS)/.installed ## timm, transformers, BioTorch, JAX, Lightning the loggers and trained networks, one process per file
 	@for file in $$(grep -rlw --include='test_*.py' 'mark.thirdparty' tests); do \
 	  echo "$$file"; OMP_NUM_THREADS=1 $(OTHERS)/bin/python -m pytest -m thirdparty "$$file"; done
+
+test-wheel: install ## build the wheel, install it with the tested versions in a clean environment, run the demonstration there
+	.ci/clean-environment -c $(VENV)/constraints.txt
+
+test-newest: install ## the same with the newest versions that pyproject.toml allows, torch excepted
+	.ci/clean-environment
 
 lint: install ## ruff: rules and format
 	$(BIN)/ruff check .
