@@ -98,10 +98,11 @@ class TensorBoardLogger(Logger):
     """A SummaryWriter: alarms and the report are texts."""
 
     def __init__(self, writer: Any) -> None:
-        self._writer = writer
+        self._writer, self._step = writer, 0
 
     def log(self, scalars: dict[str, float], step: int) -> None:
         """Write the numbers at once, so that a run that is killed has them."""
+        self._step = step
         for name, number in scalars.items():
             self._writer.add_scalar(name.replace(":", "_"), number, step)  # its tags have no colon
         self._writer.flush()
@@ -114,8 +115,8 @@ class TensorBoardLogger(Logger):
         self._writer.flush()
 
     def report(self, report: Report) -> None:
-        """Write the report as a text."""
-        self._writer.add_text("creditscope/report", report.to_markdown())
+        """Write the report as a text, at the last step."""
+        self._writer.add_text("creditscope/report", report.to_markdown(), self._step)
         self._writer.flush()
 
 
