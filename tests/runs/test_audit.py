@@ -103,6 +103,6 @@ def test_a_worker_that_dies_is_reported_and_replaced(tmp_path):
 
         engine.start = fatal
         summary = run_study(runs, store, engine, Board(io.StringIO()), StudyOptions())
-    assert summary.failed == [long.key]
+    assert (summary.starved, summary.failed) == ([long.key], [])  # signal 9 is what a machine without memory sends
     assert summary.done == [SPEC.key]
-    assert "ended with signal 9" in store.failure(long.key).error
+    assert store.failure(long.key) is None
