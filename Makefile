@@ -17,6 +17,7 @@ OTHERS := $(VENV)/thirdparty
 WATCHER := $(VENV)/weightwatcher
 AXE := $(VENV)/node/node_modules/axe-core/axe.min.js
 SARIF := $(VENV)/node/sarif-2.1.0.json
+PYRIGHT := $(VENV)/node/pyright/node_modules/pyright/index.js
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -53,6 +54,12 @@ $(VENV)/.installed-all: $(VENV)/.installed
 $(AXE): | $(BIN)/python
 	@command -v npm >/dev/null || { echo "npm is not installed: make system" >&2; exit 1; }
 	npm install --prefix $(VENV)/node --no-save --no-audit --no-fund --silent axe-core@4.14.0
+	@touch $@
+
+# A second type checker, as a user of the package may have it; in a folder of its own, for npm removes what it did not save.
+$(PYRIGHT): | $(BIN)/python
+	@command -v npm >/dev/null || { echo "npm is not installed: make system" >&2; exit 1; }
+	npm install --prefix $(VENV)/node/pyright --no-save --no-audit --no-fund --silent pyright@1.1.414
 	@touch $@
 
 # The published schema of SARIF 2.1.0, out of a package that ships it.
@@ -143,8 +150,9 @@ lint-counts: $(OTHERS)/.installed ## lint timm, transformers, lightning, torch a
 	$(OTHERS)/bin/python docs/generate/_lint_trees.py results/lint.json
 	$(BIN)/python docs/generate/lint.py
 
-types: install ## mypy --strict
+types: install $(PYRIGHT) ## mypy --strict; pyright in basic mode on the public API
 	$(BIN)/mypy
+	node $(PYRIGHT) -p tests/typing
 
 # --- use -------------------------------------------------------------------------------------------------------------
 
