@@ -106,7 +106,7 @@ def test_a_change_is_found_and_named(
     change(document)
     path = tmp_path / "report.json"
     path.write_text(json.dumps(document), encoding="utf-8")
-    assert {name for name, outcome in outcomes(path).items() if outcome == "differs"} == differing
+    assert {name for name, outcome in outcomes(path).items() if outcome == "differs"} == {"file", *differing}
     assert verify(path).exit_code == 1
     document["content_hash"] = Report.model_validate_json(
         json.dumps({k: v for k, v in document.items() if k != "checksum"})
@@ -115,6 +115,12 @@ def test_a_change_is_found_and_named(
     assert outcomes(path)["content hash"] == "holds"  # a forger can compute it; the published one tells
     if "content hash" in differing:
         assert verify(path, report.content_hash[:16]).exit_code == 1
+
+
+def test_an_edited_word_is_found_by_the_files_checksum_alone(report: Report, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(report.to_json().replace('"mine"', '"yours"'), encoding="utf-8")
+    assert {name for name, outcome in outcomes(path).items() if outcome == "differs"} == {"file"}
 
 
 def test_a_pass_in_place_of_a_failure_is_never_confirmed(report: Report, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import numpy
 from safetensors import SafetensorError, safe_open
 
 from creditscope.errors import BadFile, CreditscopeError
+from creditscope.machine import memory
 
 WRITE = "Write it with numpy.savez or safetensors."
 
@@ -28,10 +28,11 @@ def opened_arrays(path: Path) -> Iterator[Mapping[str, Any]]:
         with path.open("rb") as file:
             start = file.read(16)
         if start[:2] == b"PK":
-            _check_sizes(path)
+            _check_sizes(path, _unpacked_bytes(path))
             with numpy.load(path, allow_pickle=False) as stored:
                 yield stored
         elif start[8:9] == b"{":
+            _check_sizes(path, path.stat().st_size)
             with safe_open(path, framework="pt") as stored:
                 yield _Tensors(stored)
         else:
@@ -68,16 +69,19 @@ class _Tensors(Mapping[str, Any]):
         return len(self._names)
 
 
-def _check_sizes(path: Path) -> None:
-    """Refuse an archive whose headers promise more bytes than this machine has: a small zip can unpack to anything."""
-    with zipfile.ZipFile(path) as archive:
-        wanted = sum(_header_bytes(archive, member) for member in archive.infolist())
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if wanted > memory:
+def _check_sizes(path: Path, wanted: int) -> None:
+    """Refuse a file whose arrays need more bytes than this machine has."""
+    if wanted > memory():
         raise BadFile(
-            f"{path} would unpack to {wanted:.3g} bytes; this machine has {memory:.3g}.\n"
+            f"{path} would unpack to {wanted:.3g} bytes; this machine has {memory():.3g}.\n"
             "It cannot be read at once. Write one file per batch, with fewer samples each."
         )
+
+
+def _unpacked_bytes(path: Path) -> int:
+    """The bytes of all arrays of an archive: a small zip can unpack to anything."""
+    with zipfile.ZipFile(path) as archive:
+        return sum(_header_bytes(archive, member) for member in archive.infolist())
 
 
 def _header_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:

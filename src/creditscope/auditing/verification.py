@@ -17,7 +17,7 @@ from creditscope import __version__
 from creditscope.diagnostics import diagnostics, registered_name
 from creditscope.errors import BadFile, DamagedFile, InvalidInput
 from creditscope.protocols import PROTOCOLS, judge
-from creditscope.reading import parse_json, read_text
+from creditscope.reading import parse_json, read_text, seal_holds
 from creditscope.records.folder import RECORD
 from creditscope.records.report import HASH, Report
 from creditscope.records.upgrade import READABLE, upgraded
@@ -26,6 +26,7 @@ from creditscope.verdict import Finding, Status, Verdict
 Outcome = Literal["holds", "differs", "not known"]
 EMBEDDED = re.compile(r'href="data:application/json;base64,([A-Za-z0-9+/=]+)"')
 DIGITS = re.compile(r"[0-9a-f]{8,64}")
+GIVE = "Nothing can be verified. Give a report as JSON or HTML, or the record of a run that was audited."
 JUDGED = (Status.PASS, Status.FIRES, Status.UNDECIDED, Status.UNDEFINED)
 
 
@@ -68,9 +69,11 @@ def verify(path: Path | str, published: str | None = None) -> Verification:
             f"{published!r:.80} is not a content hash.\n"
             "It could not be compared. Give the 8 to 64 digits (0-9, a-f) that a report printed."
         )
-    document = _document(Path(path))
+    text = _text(Path(path))
+    document = _document(text, path)
     report, stored = _report(document, path), document.get(HASH)
     checks = [
+        *_file(text),
         _hash(report, stored),
         *_published(report, published),
         _findings(report),
@@ -80,23 +83,26 @@ def verify(path: Path | str, published: str | None = None) -> Verification:
     return Verification(report, report.content_hash, tuple(checks))
 
 
-def _document(path: Path) -> Mapping[str, Any]:
-    """The report in a file as it was written, before any of it is interpreted."""
+def _text(path: Path) -> str:
+    """The JSON in a file, or inside a page."""
     path = path / RECORD if path.is_dir() else path
     text = read_text(path, "The report")
+    embedded = EMBEDDED.search(text) if text.lstrip().startswith("<") else None
     try:
-        embedded = EMBEDDED.search(text) if text.lstrip().startswith("<") else None
-        content = parse_json(base64.b64decode(embedded[1]).decode() if embedded else text, str(path))
-    except (ValueError, binascii.Error, DamagedFile) as error:
-        raise BadFile(
-            f"{path} holds no report: {error!s:.200}.\nNothing can be verified. Give a report as JSON or HTML."
-        ) from error
+        return base64.b64decode(embedded[1]).decode() if embedded else text
+    except (ValueError, binascii.Error) as error:
+        raise BadFile(f"{path} holds no report: {error!s:.200}.\n{GIVE}") from error
+
+
+def _document(text: str, path: Path | str) -> Mapping[str, Any]:
+    """The report in a JSON text as it was written, before any of it is interpreted."""
+    try:
+        content = parse_json(text, str(path))
+    except DamagedFile as error:
+        raise BadFile(f"{path} holds no report: {error!s:.200}.\n{GIVE}") from error
     inside = content.get("report") if isinstance(content, dict) and "history" in content else content
     if not isinstance(inside, dict) or "findings" not in inside:
-        raise BadFile(
-            f"{path} holds no report: there are no findings in it.\n"
-            "Nothing can be verified. Give a report as JSON or HTML, or the record of a run that was audited."
-        )
+        raise BadFile(f"{path} holds no report: there are no findings in it.\n{GIVE}")
     return {"schema_version": content.get("schema_version"), **inside}
 
 
@@ -113,6 +119,14 @@ def _report(document: Mapping[str, Any], path: Path | str) -> Report:
         return Report.model_validate_json(json.dumps(plain))
     except ValidationError as error:
         raise BadFile(f"{path} is not a creditscope report: {error!s:.500}\nIt cannot be verified.") from error
+
+
+def _file(text: str) -> Iterator[Check]:
+    """The checksum of the file; one without, as an older one, is not checked."""
+    holds = seal_holds(text.encode(errors="surrogatepass"))
+    if holds is not None:
+        said = "every byte is as it was written" if holds else "it was edited after it was written"
+        yield Check("file", "holds" if holds else "differs", said)
 
 
 def _hash(report: Report, stored: object) -> Check:
