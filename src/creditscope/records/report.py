@@ -19,10 +19,11 @@ from creditscope.records.record import Document, Record, Share
 from creditscope.verdict import Finding, Measurement, Verdict
 
 HASH, SHOWN_HASH = "content_hash", 16  # its name in a file; the digits that a page shows
-UNHASHED: Any = {  # the verdict follows from the findings; names and advice are wording
+UNHASHED: Any = {  # the verdict follows from the findings; names, advice and the date are not evidence
     "verdict": True,
     HASH: True,
     "subject": {"name"},
+    "provenance": {"created"},
     "findings": {"__all__": {"remedy", "means", "does_not_mean"}},
 }
 MOST_BLOCKS = 100_000  # of a network; a table per layer has a row for each
@@ -139,7 +140,7 @@ class Report(Document):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def content_hash(self) -> str:
-        """SHA-256 of the evidence and its provenance: numbers, limits, notes, settings; not of wording or the verdict.
+        """SHA-256 of evidence and provenance: numbers, limits, notes, settings; not of wording, date or verdict.
 
         Over JSON with sorted keys, without fields at their defaults: a later version that adds a field keeps the hash.
         """
