@@ -192,7 +192,7 @@ class Report(Document):
     def to_eval_results(
         self, dataset: str, task_id: str = "default", *, url: str = "", path: Path | str | None = None
     ) -> str:
-        """A file .eval_results/*.yaml of the hub: the accuracy on a benchmark, the audit in its notes; also written."""
+        """A YAML file for `.eval_results` on the hub: the accuracy on a benchmark, the audit in its notes."""
         from creditscope.report.hub import eval_results, yaml_text
 
         text = yaml_text(eval_results(self, dataset, task_id, url))
