@@ -80,3 +80,11 @@ def test_one_image_that_is_not_a_number_is_enough() -> None:
 def test_a_stream_without_blocks_has_no_growth() -> None:
     found = find("D1", evidence(hidden=[[1.0]]))
     assert (found.status, found.note) == ("skipped", "the network has no blocks to grow across")
+
+
+@pytest.mark.parametrize("hidden", [[[1.0], [math.nan], [2.0]], [[1.0], [0.0], [0.0]], [[1.0], [1.0], [math.inf]]])
+def test_a_growth_that_is_not_a_number_never_passes(hidden: list[list[float]]) -> None:
+    found = find("D1", evidence(hidden=hidden))
+    assert found.status != "pass"
+    assert not math.isfinite(found.value)
+    assert not math.isfinite(found.per_layer[int(found.note.split()[3].rstrip(","))])  # the block that the note names

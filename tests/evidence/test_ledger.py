@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.diagnostics import examine_all
-from creditscope.evidence.ledger import Ledger
+from creditscope.evidence.ledger import Ledger, _sum
+from creditscope.evidence.norms import norm_table
 from creditscope.evidence.records import Evidence
 from creditscope.networks.build import build
 from creditscope.stream.find import find_stream
@@ -323,3 +324,19 @@ def test_the_number_of_tensors_does_not_grow_with_the_number_of_batches() -> Non
         if index in (9, 39):  # the table of norms has grown once or twice in between
             counts.append(len(list(live_tensors())))
     assert counts[1] <= counts[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gradients_in_half_precision_are_summed_without_rounding_the_sum(dtype):
+    ones = torch.ones(4099, 3, dtype=dtype)  # no float16 and no bfloat16 between 4096 and 4100
+    assert _sum(ones).tolist() == [4099.0] * 3
+    assert _sum(ones[:, None].expand(-1, 2, -1)).tolist() == [8198.0] * 3
+    large = torch.full((4, 1), 60_000.0).to(dtype)  # their sum is beyond float16
+    assert _sum(large).item() == large.double().sum().item()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_norms_of_half_precision_are_those_of_float64(dtype):
+    vectors = [torch.linspace(1, 300, 7 * 33).view(7, 33).to(dtype) for _ in range(2)]
+    expected = torch.stack([(vector.double() ** 2).sum(-1).sqrt() for vector in vectors])
+    assert torch.allclose(norm_table(vectors), expected, rtol=1e-12)

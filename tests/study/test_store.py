@@ -12,7 +12,9 @@ from tests.study.made import record
 from creditscope.errors import BadFile, UnknownName
 from creditscope.records.run import RunRecord
 from creditscope.runs.spec import RunSpec
+from creditscope.study import lock as lock_module
 from creditscope.study import store as module
+from creditscope.study.lock import RunLock
 from creditscope.study.store import Failure, RunState, Store
 
 SPEC = RunSpec(epochs=1)
@@ -170,3 +172,39 @@ def test_a_store_that_cannot_be_made_is_refused(tmp_path):
 
 def test_the_report_is_the_last_field_of_a_record_since_a_store_reads_only_its_end():
     assert list(RunRecord.model_fields)[-1] == "report"
+
+
+def test_the_first_layer_wins_and_the_store_itself_before_all_layers(tmp_path):
+    layers = [tmp_path / "first", tmp_path / "second"]
+    for layer, accuracy in zip(layers, (0.1, 0.2), strict=True):
+        layer.mkdir()
+        record(SPEC, accuracy).to_json(layer / f"{SPEC.key}.json")
+    store = Store(tmp_path / "store", layers)
+    assert store.record(SPEC.key).accuracy == 0.1
+    assert Store(tmp_path / "store", layers[::-1]).record(SPEC.key).accuracy == 0.2
+    store.prepare()
+    store.commit(SPEC.key, b"weights", record(SPEC, 0.3))
+    assert store.record(SPEC.key).accuracy == 0.3
+    assert store.record_path(SPEC.key) == store.folder / SPEC.key / "record.json"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "another file"])
+def test_a_lock_on_a_file_that_its_last_owner_removed_is_taken_again(tmp_path, monkeypatch, again):
+    path, locked = tmp_path / "KEY.lock", []
+    flock = lock_module.fcntl.flock
+
+    def removed_meanwhile(descriptor: int, operation: int) -> None:
+        if not locked:
+            path.unlink()
+            if again:
+                path.touch()
+        locked.append(descriptor)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(lock_module.fcntl, "flock", removed_meanwhile)
+    lock = RunLock.acquire(path)
+    assert len(locked) == 2  # the first one was a lock on a file that nobody finds
+    assert os.fstat(lock._descriptor).st_ino == path.stat().st_ino
+    monkeypatch.undo()
+    assert RunLock.acquire(path) is None
+    lock.release()
