@@ -31,7 +31,7 @@ MAY: dict[str, str] = {
     "machine": "errors",
     "terminal": "errors",
     "arguments": "errors machine terminal",
-    "files": "arguments errors",
+    "files": "arguments errors machine",
     "reading": "arguments errors",
     "registry": "errors",
     "plugins": "errors registry",

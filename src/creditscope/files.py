@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from creditscope.arguments import as_path
-from creditscope.errors import BadFile
+from creditscope.errors import BadFile, NoRoom
+from creditscope.machine import DISK
 
 
 @contextmanager
@@ -31,8 +32,11 @@ def atomic_write(path: Path | str) -> Iterator[Path]:
             part.chmod(stat.S_IMODE(target.stat().st_mode))
         part.replace(target)
     except OSError as error:
-        raise BadFile(
-            f"{path} cannot be written: {error.strerror or error}.\nNothing was left behind. Choose another place."
+        kind, advice = BadFile, "Choose another place."
+        if error.errno in DISK:
+            kind, advice = NoRoom, "Make room, then run the same command again, or choose another place."
+        raise kind(
+            f"{path} cannot be written: {error.strerror or error}.\nNothing was left behind. {advice}"
         ) from error
     finally:
         with suppress(OSError):  # the folder itself may be what is wrong
