@@ -27,7 +27,7 @@ WARM_UP = 0.2  # share of the steps in which only V and the read-out learn
     summary="Credit Bridge: a network V learns the value of every state, last one first; credit is its gradient.",
     formula="a_l = ∇_h V(h_l, l/L, e),  V trained on (V(h_l) - target_l)² and on ∇V(h_L) = g_L",
     paper="Hao, Wan and Zhai (2026)",
-    networks=("resmlp", "student_net", "mlp"),
+    networks=("resmlp", "student_net", "mlp", "mupc_mlp"),
     identities={
         "where the value is known, ∇V learns the true costate at every layer (cosine > 0.9)": (
             "tests/methods/test_credit_bridge.py::test_the_slope_of_the_value_becomes_the_true_costate_at_every_layer"

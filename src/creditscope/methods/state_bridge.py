@@ -22,7 +22,7 @@ BRIDGE = "bridge"
     summary="State Bridge: a network G learns to predict h_L from h_l; credit is the loss gradient at its output.",
     formula="a_l = ∂ℓ(readout(G(h_l, l/L, e)))/∂h_l,  e held constant,  G trained on mean‖G - h_L‖² / mean‖h_L‖²",
     paper="Hao, Wan and Zhai (2026)",
-    networks=("resmlp", "student_net", "mlp"),
+    networks=("resmlp", "student_net", "mlp", "mupc_mlp"),
     identities={
         "with an oracle for G the credit is the gradient": (
             "tests/methods/test_state_bridge.py::test_with_an_oracle_for_a_bridge_credit_is_the_gradient"

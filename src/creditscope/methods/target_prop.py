@@ -49,7 +49,7 @@ class Inverse(nn.Module):
     "G_l trained on ‖G_l(F_l(h_l + σξ)) - (h_l + σξ)‖²",
     paper="Lee, Zhang, Fischer and Bengio (2015); what its targets are: Meulemans et al. (2020)",
     reference="the Gauss-Newton target J⁻¹ g_L",
-    networks=("mlp", "resmlp", "student_net"),
+    networks=("mlp", "resmlp", "student_net", "mupc_mlp"),
     identities={
         "with the exact inverse a_l → J⁻¹ g_L, with an error of order 1 in η": (
             "tests/methods/test_target_prop.py::test_the_error_of_an_exact_inverse_falls_with_its_step_at_order_one"
