@@ -45,6 +45,7 @@ intersphinx_mapping = {"torch": ("https://docs.pytorch.org/docs/stable/", str(HE
 html_theme = "furo"
 html_title = f"creditscope {__version__}"
 html_static_path = ["_static"]
+html_css_files = ["pictures.css"]
 html_additional_pages = {"index": "redirect.html"}
 templates_path = ["_templates"]
 html_show_sphinx = False

@@ -1,36 +1,57 @@
-"""Writes the page of every installed paper and the tables of its experiments, from the committed records."""
+"""Writes the pages and the picture of every installed paper and the tables of its experiments, from the records."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from docs.generate.field import STYLES
+
 from creditscope.files import write_text
 from creditscope.papers.archive import RunArchive
-from creditscope.papers.document import document
+from creditscope.papers.document import documents
+from creditscope.papers.glance import compared_numbers
 from creditscope.papers.installed import installed_papers
-from creditscope.papers.rendering import table_files
+from creditscope.papers.picture import dots
+from creditscope.papers.rendering import Places, table_files
 from creditscope.papers.tables import comparison_tables
+from creditscope.report.charts.identity import identity_svg
 from creditscope.study.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = ROOT / "results" / "tables"
-PAGES = {"hao2026": "reproduction.md"}  # any other paper has a page of its own name
+IMAGES = ROOT / "docs" / "images"
+PAGES = {"hao2026": "reproduction"}  # any other paper has pages of its own name
+
+
+def archives() -> dict[str, RunArchive]:
+    """The committed records of every paper, by the name of its page."""
+    store = Store(ROOT / "nowhere", [ROOT / "results"])  # the committed records alone
+    return {
+        PAGES.get(paper.name, paper.name): RunArchive(paper, store, paper.budgets[0])
+        for paper in installed_papers().values()
+    }
 
 
 def files() -> dict[Path, str]:
-    """Every file with its content."""
+    """Every page and table with its content."""
     written: dict[Path, str] = {}
-    for paper in installed_papers().values():
-        store = Store(ROOT / "nowhere", [ROOT / "results"])  # the committed records alone
-        archive = RunArchive(paper, store, paper.budgets[0])
-        written[ROOT / "docs" / PAGES.get(paper.name, f"{paper.name}.md")] = document(
-            archive, records="../results/records", tables_folder="../results/tables"
-        )
+    for name, archive in archives().items():
+        written |= {ROOT / "docs" / file: text for file, text in documents(archive, name, Places()).items()}
         for table in comparison_tables(archive):
-            written |= {TABLES / name: text for name, text in table_files(table).items()}
+            written |= {TABLES / file: text for file, text in table_files(table).items()}
     return written
 
 
+def pictures() -> dict[Path, str]:
+    """The picture of every paper that has a number to show, for either colour scheme."""
+    drawn: dict[Path, str] = {}
+    for name, archive in archives().items():
+        points = dots(compared_numbers(archive.paper, list(comparison_tables(archive))), name)
+        for scheme, style in STYLES.items() if points else ():
+            drawn[IMAGES / f"{name}-{scheme}.svg"] = identity_svg(points, style)
+    return drawn
+
+
 if __name__ == "__main__":
-    for path, text in files().items():
+    for path, text in (files() | pictures()).items():
         write_text(path, text)

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from scipy import stats
 from tests.papers.made import figure
 
-from creditscope.papers.comparison import TOLERANCE, Agreement, compare, compare_flags, rounded, welch_of
+from creditscope.papers.comparison import TOLERANCE, Agreement, Basis, compare, compare_flags, rounded, welch_of
 
 AGREES, DIFFERS, UNDECIDED = Agreement.AGREES, Agreement.DIFFERS, Agreement.UNDECIDED
 NOT_PUBLISHED, NOT_RUN = Agreement.NOT_PUBLISHED, Agreement.NOT_RUN
@@ -58,7 +58,8 @@ def test_a_figure_without_a_spread_is_a_mean_of_draws_like_ours(values, mean):
     mean = float(f"{mean:.12f}")  # printed with so many digits that rounding does not matter
     found = compare(values, figure(mean=mean), "share")
     assert (found.agreement is DIFFERS) == (distance > half)
-    assert "no published spread" in found.note
+    assert found.basis is Basis.OURS
+    assert found.limit == pytest.approx(half)
 
 
 @given(shares, shares, some.floats(0.001, 0.1), some.integers(2, 6))
@@ -67,7 +68,7 @@ def test_one_seed_of_ours_is_one_more_draw_of_the_published(value, mean, std, se
     assume(abs(abs(value - mean) - half) > 1e-9)
     found = compare([value], figure(mean=mean, std=std, seeds=seeds), "share")
     assert (found.agreement is DIFFERS) == (abs(value - mean) > half)
-    assert "a single seed of ours" in found.note
+    assert found.basis is Basis.THEIRS
 
 
 def test_a_prediction_interval_holds_one_more_draw_nineteen_times_in_twenty():
@@ -97,7 +98,7 @@ def test_without_any_spread_the_tolerance_of_the_kind_decides(kind, ours, theirs
     found = compare([ours], figure(mean=theirs), kind)
     assert found.agreement is agreement
     assert found.errors is None
-    assert f"within {TOLERANCE[kind]:g}" in found.note or kind == "count"  # which must be the same
+    assert (found.basis, found.limit) == (Basis.TOLERANCE, TOLERANCE[kind])
 
 
 @pytest.mark.parametrize("theirs", [figure(mean=1.0), figure(values=(1.0, 1.0, 1.0)), figure(mean=1.0, std=0.0)])
@@ -132,7 +133,7 @@ def test_a_figure_stands_for_half_a_unit_of_its_last_digit(printed, ends):
 
 
 def test_beyond_the_printed_digits_the_spread_decides_again():
-    assert compare([0.00760, 0.00761, 0.00762], figure(mean=0.008), "scale").note.endswith("to the printed digits")
+    assert compare([0.00760, 0.00761, 0.00762], figure(mean=0.008), "scale").basis is Basis.DIGITS
     assert compare([0.00740, 0.00741, 0.00742], figure(mean=0.008), "scale").agreement is DIFFERS
     assert compare([2.4, 2.4, 2.4], figure(mean=2), "count").agreement is DIFFERS  # a count is not rounded
 
@@ -149,7 +150,7 @@ def test_scales_are_compared_as_logarithms():
 
 
 def test_the_published_std_of_a_scale_is_not_one_of_logarithms_and_is_left_out():
-    assert compare([1e4, 2e4, 3e4], figure(mean=2e4, std=5e3), "scale").note == "no published spread"
+    assert compare([1e4, 2e4, 3e4], figure(mean=2e4, std=5e3), "scale").basis is Basis.OURS
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,25 @@ def test_never_within_fewer_epochs_than_theirs_is_no_agreement():
 def test_what_the_spreads_do_not_tell_apart_agrees_only_within_the_tolerance(kind, ours, theirs, agreement):
     found = compare(ours, theirs, kind)
     assert found.agreement is agreement
-    assert ("only differences above" in found.note) == (agreement is UNDECIDED)
+    assert found.limit is not None
+    assert (abs(found.difference) > found.limit) == (agreement is DIFFERS)
+
+
+@given(some.lists(some.floats(0.01, 0.99), min_size=1, max_size=4), some.integers(1, 3), some.booleans())
+def test_a_number_differs_if_and_only_if_its_difference_is_beyond_its_limit(values, places, spread):
+    """One rule: the column of differences and the verdict can never contradict each other."""
+    theirs = figure(mean=round(0.5 + 0.001 * len(values), places), std=0.02 if spread else None)
+    for kind in ("share", "cosine", "scale"):
+        found = compare(values, theirs, kind)
+        assume(abs(abs(found.difference) - found.limit) > 1e-9)
+        assert (found.agreement is DIFFERS) == (abs(found.difference) > found.limit)
+
+
+def test_nine_standard_errors_within_the_printed_digits_have_the_digits_as_their_limit():
+    """Ours +0.074 ± 0.003 against a printed 0.1, which may stand for anything from 0.05 to 0.15."""
+    found = compare([0.0778, 0.0715, 0.0730], figure(mean=0.1), "cosine")
+    assert abs(found.errors) > 9
+    assert (found.agreement, found.basis, found.limit) == (AGREES, Basis.DIGITS, pytest.approx(0.05))
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,15 @@ from dataclasses import replace
 import pytest
 from tests.papers.made import CLAIM, EXPLODED, MADE, archive, run
 
-from creditscope.papers.document import document
+from creditscope.papers.archive import RunArchive
+from creditscope.papers.document import documents
+from creditscope.papers.glance import compared_numbers
+from creditscope.papers.picture import dots
+from creditscope.papers.rendering import Places
 from creditscope.papers.tables import comparison_tables
 from creditscope.records.run import RunRecord
+from creditscope.report.charts.identity import identity_svg
+from creditscope.report.charts.theme import PAPER
 from creditscope.runs.spec import RunSpec
 
 
@@ -18,6 +24,15 @@ def as_published(spec: RunSpec) -> RunRecord | None:
     if spec.control != "none":
         return run(spec, 0.35)
     return run(spec, 0.30, EXPLODED) if spec.method == "dfa" else run(spec, 0.60)
+
+
+def pages(made: RunArchive) -> dict[str, str]:
+    return documents(made, "made", Places())
+
+
+def document(made: RunArchive) -> str:
+    """Every page of a paper, one after the other."""
+    return "\n".join(pages(made).values())
 
 
 ARCHIVES = {
@@ -36,8 +51,9 @@ def rows_of(page: str, beginning: str) -> list[str]:
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_every_claim_stands_with_its_computed_status(name):
     answer = CLAIM.ask(ARCHIVES[name])
-    claimed, found = rows_of(PAGES[name], f"| {CLAIM.statement} |")
+    short, claimed, found = rows_of(PAGES[name], f"| {CLAIM.statement} |")
     assert claimed == found
+    assert claimed.startswith(short.removesuffix("|").rstrip())
     assert f"| **{STATUS[name]}** | {answer.because} | [speed](../results/tables/speed.md) |" in claimed
     assert all(f"../results/records/{key}.json" in claimed for key in answer.keys)
 
@@ -49,7 +65,7 @@ def test_findings_that_do_not_hold_are_called_not_confirmed():
 
 
 def test_what_differs_is_listed_with_its_reason_and_nothing_else_is():
-    (_, _, listed) = PAGES["opposite"].partition("## What differs")
+    listed = pages(ARCHIVES["opposite"])["made-differences.md"]
     own = [table for table in comparison_tables(ARCHIVES["opposite"]) if table.experiment == "speed"]
     differing = [row for table in own for row in table.rows if row.agreement == "differs"]
     assert differing
@@ -59,8 +75,7 @@ def test_what_differs_is_listed_with_its_reason_and_nothing_else_is():
 
 
 def test_a_table_that_borrows_its_figures_is_named_and_not_listed():
-    page = document(archive(MADE, lambda spec: run(spec, 0.9), "speed", "size"))
-    (_, _, listed) = page.partition("## What differs")
+    listed = pages(archive(MADE, lambda spec: run(spec, 0.9), "speed", "size"))["made-differences.md"]
     assert "Not listed: size, whose published figures belong to the experiments below." in listed
     assert "[size]" not in listed
 
@@ -73,9 +88,9 @@ def test_every_experiment_is_in_the_overview_with_its_counts():
 
 
 def test_verdicts_are_shown_per_seed_and_over_seeds_beside_the_published_row():
-    (row,) = rows_of(PAGES["as published"], "| dfa | 30.0 % | 35.0 % |")
-    assert "1: FAIL(D1+D2+D3); 2: FAIL(D1+D2+D3); 3: FAIL(D1+D2+D3) | **FAIL(D1+D2+D3)**" in row
-    assert "| 30 % ± 1 | (x) (y) |" in row
+    short, row = rows_of(PAGES["as published"], "| dfa | 30.0 % | 35.0 % |")
+    assert "| **FAIL(D1+D2+D3)** | 30 % ± 1 | (x) (y) | 1: FAIL(D1+D2+D3); 2: FAIL(D1+D2+D3); 3: FAIL(" in row
+    assert row.startswith(short.removesuffix("|").rstrip())
 
 
 def test_flags_that_are_not_the_published_ones_and_remarks_stand_below():
@@ -85,23 +100,72 @@ def test_flags_that_are_not_the_published_ones_and_remarks_stand_below():
 
 
 def test_verdicts_of_runs_of_the_published_length_stand_apart():
-    assert "Trained as long as published" not in PAGES["as published"]
+    assert "as long as published:" not in PAGES["as published"]
     longer = replace(archive(MADE, as_published, "speed", budget="paper"), budget="laptop")
-    (_, _, section) = document(longer).partition("Trained as long as published, 10 epochs:")
-    assert "| dfa | 30.0 % | 35.0 % |" in section.partition("## The experiments")[0]
+    (_, _, section) = pages(longer)["made.md"].partition("Trained for 10 epochs, as long as published:")
+    assert "| dfa | 30.0 % | 35.0 % |" in section
 
 
 def test_a_verdict_that_rests_on_fewer_controls_than_seeds_says_so():
     def one_control(spec: RunSpec) -> RunRecord | None:
         return None if spec.control != "none" and spec.seed != 1 else as_published(spec)
 
-    (row,) = rows_of(document(archive(MADE, one_control, "speed")), "| bp | 60.0 % |")
+    row, _ = rows_of(document(archive(MADE, one_control, "speed")), "| bp | 60.0 % |")
     assert "| +25.0 (1 of 3 seeds) |" in row
     assert "**PASS** (one seed)" in row
 
 
 def test_a_paper_without_verdicts_has_no_such_section():
-    page = document(archive(replace(MADE, verdicts=None), as_published, "speed"))
+    made = archive(replace(MADE, verdicts=None), as_published, "speed")
+    page = document(made)
+    assert "made-verdicts.md" not in pages(made)
     assert "Our verdicts" not in page
+    assert "verdicts" not in pages(made)["made.md"].partition("## The long tables")[2]
     assert page.startswith("# An Invented Paper, reproduced\n")
     assert "Words of the invented paper." in page
+
+
+def test_the_abstract_counts_claims_numbers_and_methods_and_names_the_largest_differences():
+    lines = pages(ARCHIVES["opposite"])["made.md"].splitlines()[2:7]
+    assert lines[0].startswith("- Of 1 published claim, **0 hold on our records, 1 fails (“")
+    numbers = compared_numbers(MADE, list(comparison_tables(ARCHIVES["opposite"])))
+    counts = {one: sum(number.row.agreement == one for number in numbers) for one in ("agrees", "differs", "undecided")}
+    assert (
+        f"Of {len(numbers)} published numbers that we have run, {counts['agrees']} agree, {counts['differs']} differ "
+        f"and {counts['undecided']} are undecided; of the {sum(number.as_long for number in numbers)} for which"
+        in lines[1]
+    )
+    assert lines[2].startswith("- Of the 2 methods with published flags, the paper rejects 1 (dfa); our audit rejects")
+    largest = max(numbers, key=lambda number: number.tolerances)
+    assert f"- The largest disagreement: {largest.row.heading} of {largest.row.row} in [" in lines[3]
+    assert "probably because: first" in lines[3]
+
+
+def test_a_number_of_the_published_length_goes_before_a_shorter_one_and_borrowed_figures_are_left_out():
+    both = archive(MADE, as_published, "speed", "size")
+    longer = archive(MADE, as_published, "speed", budget="paper")
+    tables = [*comparison_tables(both), *(table for table in comparison_tables(longer) if table.budget == "paper")]
+    numbers = compared_numbers(MADE, tables)
+    assert {number.table.budget for number in numbers} == {"paper"}
+    assert {number.table.experiment for number in numbers} == {"speed"}
+    assert len({number.anchor for number in numbers}) == len(numbers)
+
+
+def test_a_dot_shows_both_numbers_and_links_to_its_row():
+    numbers = compared_numbers(MADE, list(comparison_tables(ARCHIVES["opposite"])))
+    drawn = dots(numbers, "made")
+    text = pages(ARCHIVES["opposite"])["made-numbers.md"]
+    assert drawn
+    for dot in drawn:
+        assert f'<span id="{dot.href.partition("#")[2]}"></span>' in text
+    (bp,) = [dot for dot in drawn if "bp, accuracy" in dot.name]
+    assert bp.ours == pytest.approx(20.0)
+    assert bp.hollow
+    svg = identity_svg(drawn, PAPER)
+    assert svg.count("<a href=") == len(drawn)
+    assert "http" not in svg.replace("http://www.w3.org/", "")
+
+
+def test_without_a_number_there_is_no_picture():
+    assert "```{raw}" not in PAGES["nothing"]
+    assert "No published number has a run of ours beside it yet." in PAGES["nothing"]

@@ -10,6 +10,7 @@ from tests.papers.made import figure, row, table
 from creditscope.papers.rendering import (
     agreement_counts,
     difference,
+    limit_in_full,
     number,
     ours,
     published,
@@ -89,15 +90,43 @@ def test_a_published_figure(shown, kind, text):
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"difference": -0.034, "errors": -7.26}, "-3.4 pp, -7.3 s.e."),
+        ({"difference": -0.034}, "-3.4 pp"),
+        ({"difference": 0.0004}, "+0.04 pp"),
+        ({"difference": -0.004, "kind": "scale"}, "-0.004 decades"),
         ({"difference": 0.5, "kind": "scale"}, "+0.50 decades"),
         ({"difference": -2.0, "kind": "count"}, "-2"),
         ({"difference": math.inf}, ""),
         ({}, ""),
     ],
 )
-def test_a_difference_in_its_unit_and_in_standard_errors(fields, text):
+def test_a_difference_in_its_unit(fields, text):
     assert difference(row(**fields)) == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (
+            {
+                "limit": 0.042,
+                "basis": "no published spread, ours stands for both",
+                "standard_error": 0.01,
+                "freedom": 2.0,
+            },
+            "4.2 pp = 4.2 × s.e. 1.0 pp, 2 d.f.: no published spread, ours stands for both",
+        ),
+        ({"limit": 0.02, "basis": "no spread, fixed tolerance"}, "2.0 pp: no spread, fixed tolerance"),
+        ({"kind": "size", "basis": "no spread, fixed tolerance"}, "0.5 decades: no spread, fixed tolerance"),
+        (
+            {"limit": 0.05, "basis": "rounding of the printed figure", "standard_error": 0.01, "freedom": 2.0},
+            "5.0 pp: rounding of the printed figure",
+        ),
+        ({"limit": 0.0, "kind": "count", "basis": "no spread, fixed tolerance"}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_limit_with_its_standard_error_and_what_it_rests_on(fields, text):
+    assert limit_in_full(row(difference=0.01, **fields)) == text
 
 
 def test_agreements_are_counted_in_their_order():
@@ -116,7 +145,10 @@ ROW = row(
     published=figure(mean=0.4, std=0.01),
     agreement="differs",
     difference=-0.095,
-    errors=-12.0,
+    limit=0.034,
+    basis="spreads of both sides",
+    standard_error=0.01,
+    freedom=3.0,
     note="a note",
 )
 TABLE = table(
@@ -143,9 +175,10 @@ def test_markdown_links_every_number_to_the_records_of_its_runs():
 
 def test_markdown_states_verdict_difference_note_and_missing_seeds():
     shown = table_markdown(TABLE)
-    assert "| dfa\\|x | accuracy | 30.5 % ± 0.7 (2 seeds) | 40 % ± 1 | -9.5 pp, -12.0 s.e. | **differs** |" in shown
+    assert "| dfa\\|x | accuracy | 30.5 % ± 0.7 (2 seeds) | 40 % ± 1 | -9.5 pp | " in shown
+    assert "| 3.4 pp = 3.4 × s.e. 1.0 pp, 3 d.f.: spreads of both sides | **differs** |" in shown
     assert "a note; seeds not run: 456" in shown
-    assert "| fa | accuracy | - | - |  | not run |  |  |" in shown
+    assert "| fa | accuracy | - | - |  |  | not run |  |  |" in shown
     assert "differs: 1, not published: 1, not run: 1." in shown
 
 

@@ -1,10 +1,10 @@
-"""Comparison of our numbers with a published figure, in standard errors where a spread is known.
+"""Comparison of our numbers with a published figure by one rule: a difference, and the limit that it may not pass.
 
-Both sides with a spread over seeds: Welch's t. If only one side reports a spread, the other is assumed to have the same
-one. Neither: a fixed tolerance per kind of number. Two numbers that the spreads cannot separate, but that lie farther
-apart than this tolerance, are undecided: too few seeds cannot establish agreement. Scales (norms, growth) are compared
-as decimal logarithms. A figure printed without a spread is known to its last digit only: ours agrees with it wherever
-it would be printed the same. An event that did not happen within our epochs says nothing about later ones.
+The limit is t · s.e. of the difference, or the rounding of the printed figure where that is larger. Both sides with a
+spread over seeds: Welch's t. If only one side reports a spread, the other is assumed to have the same one. Neither: a
+fixed tolerance per kind of number. Beyond its limit a number differs. Two numbers within it, but farther apart than the
+tolerance and the printed digits, are undecided: too few seeds cannot establish agreement. Scales (norms, growth) are
+compared as decimal logarithms. An event that did not happen within our epochs says nothing about later ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ TOLERANCE: dict[str, float] = {
     "share": 0.02, "cosine": 0.05, "scale": 0.5, "size": 0.5, "points": 2.0, "degrees": 2.0, "count": 0.0, "epoch": 0.0
 }  # fmt: skip
 COARSE = {"epoch": 1.0}  # where there is a spread: a history has one row an epoch
-READER_LIMIT = 2.0  # standard errors that a reader takes for a difference
 
 
 class Agreement(StrEnum):
@@ -44,14 +43,34 @@ class Agreement(StrEnum):
     NOT_RUN = "not run"
 
 
+class Basis(StrEnum):
+    """Where the limit of a difference comes from."""
+
+    BOTH = "spreads of both sides"
+    OURS = "no published spread, ours stands for both"
+    THEIRS = "a single seed of ours, the published spread stands for both"
+    DRAWS = "error of a spread of 20 draws"
+    DIGITS = "rounding of the printed figure"
+    TOLERANCE = "no spread, fixed tolerance"
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Ours minus published, in standard errors where a spread is known (scales: of logarithms)."""
+    """Ours minus published, and the size beyond which it differs (scales: of logarithms).
+
+    errors           the difference in standard errors, where a spread is known
+    standard_error   of the difference, with its degrees of freedom
+    limit            None also for a number of any size without a spread: its tolerance is in decades
+    """
 
     agreement: Agreement
     difference: float | None = None
     errors: float | None = None
     note: str = ""
+    limit: float | None = None
+    basis: Basis | None = None
+    standard_error: float | None = None
+    freedom: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,24 +204,32 @@ def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Comparison:
     difference = ours.mean - theirs.mean
     if math.isnan(difference):
         return Comparison(Agreement.NOT_PUBLISHED)
-    error, freedom, note = _error_of_spreads(ours) if kind == "spread" else _standard_error(ours, theirs)
+    error, freedom, basis = _error_of_spreads(ours) if kind == "spread" else _standard_error(ours, theirs)
     same = theirs.printed[0] <= ours.mean <= theirs.printed[1]
+    digits = _rounding(theirs, difference) if same else 0.0
+    distance, tolerance = _distance(ours.mean, theirs.mean, kind), TOLERANCE.get(kind, math.inf)
     if error is None or error == 0:
-        within = same or _distance(ours.mean, theirs.mean, kind) <= TOLERANCE[kind]
-        unit = " decades" if kind in ("scale", "size") else ""
-        rule = f"no spread: compared within {TOLERANCE[kind]:g}{unit}" if TOLERANCE[kind] else ""
-        return Comparison(Agreement.AGREES if within else Agreement.DIFFERS, difference, None, rule)
-    errors, limit = difference / error, t_quantile(freedom)
-    apart = _distance(ours.mean, theirs.mean, kind) > (TOLERANCE | COARSE).get(kind, math.inf)
+        agreement = Agreement.AGREES if same or distance <= tolerance else Agreement.DIFFERS
+        if digits > tolerance or (same and kind == "size"):
+            return Comparison(agreement, difference, limit=digits, basis=Basis.DIGITS)
+        return Comparison(agreement, difference, limit=None if kind == "size" else tolerance, basis=Basis.TOLERANCE)
+    errors, limit = difference / error, t_quantile(freedom) * error
+    apart = distance > COARSE.get(kind, tolerance)
     if same:
-        agreement, why = Agreement.AGREES, "the same to the printed digits" if abs(errors) > limit else ""
-    elif abs(errors) > limit:
-        agreement, why = Agreement.DIFFERS, ""
+        agreement = Agreement.AGREES
+    elif abs(difference) > limit:
+        agreement = Agreement.DIFFERS
     else:
         agreement = Agreement.UNDECIDED if apart else Agreement.AGREES
-        rule = f"with this few seeds only differences above {limit:.1f} s.e. count as significant"
-        why = rule if apart or abs(errors) > READER_LIMIT else ""
-    return Comparison(agreement, difference, errors, "; ".join(part for part in (note, why) if part))
+    if digits > limit:
+        limit, basis = digits, Basis.DIGITS
+    return Comparison(agreement, difference, errors, "", limit, basis, error, freedom)
+
+
+def _rounding(theirs: _Side, difference: float) -> float:
+    """How far the number behind a printed figure may lie from it, on the side of ours."""
+    low, high = theirs.printed
+    return high - theirs.mean if difference >= 0 else theirs.mean - low
 
 
 def welch_of(left: PublishedFigure, right: PublishedFigure) -> tuple[float, float]:
@@ -222,19 +249,19 @@ def _distance(ours: float, theirs: float, kind: Kind) -> float:
     return abs(math.log10(ours / theirs)) if ours * theirs > 0 else 0.0 if ours == theirs else math.inf
 
 
-def _error_of_spreads(ours: _Side) -> tuple[float, float, str]:
+def _error_of_spreads(ours: _Side) -> tuple[float, float, Basis]:
     """The logarithm of a standard deviation of m draws has the error 1/(ln 10 · √(2(m - 1))), on either side."""
     own = 1 / (math.log(10) * math.sqrt(2 * (DRAWS - 1)))
-    return own * math.sqrt(1 + 1 / ours.seeds), DRAWS - 1.0, f"error of a spread of {DRAWS} draws"
+    return own * math.sqrt(1 + 1 / ours.seeds), DRAWS - 1.0, Basis.DRAWS
 
 
-def _standard_error(ours: _Side, theirs: _Side) -> tuple[float | None, float, str]:
+def _standard_error(ours: _Side, theirs: _Side) -> tuple[float | None, float, Basis]:
     """√(s₁²/n₁ + s₂²/n₂) with Welch's degrees of freedom; s·√(1/n₁ + 1/n₂) where one side alone has a spread."""
     if ours.std is not None and theirs.std is not None:
         parts = [side.std**2 / side.seeds for side in (ours, theirs) if side.std is not None]
         shares = sum(part**2 / (side.seeds - 1) for part, side in zip(parts, (ours, theirs), strict=True))
-        return math.sqrt(sum(parts)), sum(parts) ** 2 / shares if shares else 1.0, ""
-    for known, note in ((ours, "no published spread"), (theirs, "a single seed of ours")):
+        return math.sqrt(sum(parts)), sum(parts) ** 2 / shares if shares else 1.0, Basis.BOTH
+    for known, basis in ((ours, Basis.OURS), (theirs, Basis.THEIRS)):
         if known.std is not None:
-            return known.std * math.sqrt(1 / ours.seeds + 1 / theirs.seeds), known.seeds - 1, note
-    return None, 1.0, ""
+            return known.std * math.sqrt(1 / ours.seeds + 1 / theirs.seeds), known.seeds - 1, basis
+    return None, 1.0, Basis.TOLERANCE

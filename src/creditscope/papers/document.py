@@ -1,90 +1,146 @@
-"""The page of a paper: claims, findings, verdicts, experiments and differences, written from records alone."""
+"""The pages of a paper: one to read in a minute, and one for every long table, written from records alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from creditscope.papers.abstract import abstract
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.claims import Answer, Claim, ClaimStatus
-from creditscope.papers.comparison import TOLERANCE, Agreement, Kind
-from creditscope.papers.paper import Paper, VerdictSection
+from creditscope.papers.comparison import TOLERANCE, Agreement
+from creditscope.papers.glance import ComparedNumber, compared_numbers
+from creditscope.papers.paper import Paper
+from creditscope.papers.picture import picture
 from creditscope.papers.reasons import likeliest_reason
-from creditscope.papers.rendering import difference, links, ours, published
+from creditscope.papers.rendering import Places, difference, limit_in_full, ours, published
 from creditscope.papers.tables import ComparisonTable, comparison_tables
+from creditscope.papers.verdicts import verdict_section, verdicts_in_full
 from creditscope.report.markdown import escaped
 from creditscope.report.markdown import table as markdown_table
-from creditscope.study.tables import AuditRow
+from creditscope.statistics.intervals import t_quantile
 
-BESIDE: tuple[tuple[str, Kind], ...] = (("accuracy", "share"), ("flags", "flags"))
-OPENING = """# {title}, reproduced
-
-Written by `make docs` from the records under `results/`. Every number is generated from the records; only the
+SOURCES = """Every number of these pages is generated from the records under `results/` by `make docs`; only the
 explanations are hand-written, and they are shown only where a number differs. `creditscope reproduce {name} EXPERIMENT`
 runs or resumes an experiment and writes its table; `creditscope reproduce {name} --list` shows how far each one is.
-
 Source of the published figures: {citation}."""
-RULES = f"""How two numbers are compared. If both sides report a spread over seeds: Welch's t at 95 %, so about one
-row in twenty differs by chance. If only one side reports a spread, we assume that the other has the same one. If
-neither does: within {100 * TOLERANCE["share"]:g} points for accuracies, {TOLERANCE["cosine"]:g} for cosines,
-{TOLERANCE["degrees"]:g}° for angles, {TOLERANCE["scale"]:g} decades for scales. Numbers that the spreads cannot
-separate, but that lie farther apart than that, are undecided: too few seeds cannot establish agreement. Norms and
-growth are compared as logarithms. For a published range the nearest point counts, and a figure without a spread is
-known to its last digit only. Our runs are shorter than the published ones where the table says so, and a difference may
-be due to that alone."""
+RULE = f"""**The rule for a row.** *Difference* is ours minus published; norms and growth are compared as decimal
+logarithms, and of a published range the nearest point counts. *Limit* is the largest difference that chance or rounding
+would explain: the 97.5 % quantile of t times the standard error of the difference over seeds (Welch's; if only one side
+reports a spread, we assume that the other has the same one), or half a unit of the last printed digit where that is
+larger. If neither side reports a spread, the limit is the tolerance of the kind: {100 * TOLERANCE["share"]:g} points
+for accuracies, {TOLERANCE["cosine"]:g} for cosines, {TOLERANCE["degrees"]:g}° for angles, {TOLERANCE["scale"]:g}
+decades for scales.
+
+- **differs**: the difference is larger than the limit. About one row in twenty does so by chance.
+- **agrees**: within the limit, and also within the tolerance of its kind or the printed digits.
+- **undecided**: within the limit, but farther apart than that: too few seeds cannot establish agreement.
+
+Limits are wide because seeds are few: with three seeds on either side the quantile lies between {t_quantile(4.0):.1f}
+and {t_quantile(2.0):.1f} standard errors, with two seeds of ours alone it is {t_quantile(1.0):.1f}; every table prints
+the standard error, its degrees of freedom and where the spread comes from. Our runs are shorter than the published ones
+where the table says so, and a difference may be due to that alone."""
+MORE = {
+    "claims": "Claims and findings, with their runs",
+    "verdicts": "Verdicts, seed by seed",
+    "numbers": "Every published number beside ours",
+    "differences": "What differs, and the likeliest reason",
+    "experiments": "The experiments",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The folders of records and tables, as paths from the page."""
+def documents(archive: RunArchive, name: str, places: Places) -> dict[str, str]:
+    """The pages of a paper by file name: `name`.md is read in a minute, the long tables have pages of their own."""
+    tables = list(comparison_tables(archive))
+    bodies = {
+        "": _front(archive, name, tables, places),
+        "claims": _claims_page(archive, places),
+        "verdicts": verdicts_in_full(archive, places),
+        "numbers": _numbers_page(compared_numbers(archive.paper, tables), places),
+        "differences": [RULE, _differences(archive.paper, tables, places)],
+        "experiments": [RULE, _overview(tables, places)],
+    }
+    if archive.paper.verdicts is None:
+        del bodies["verdicts"]
+    titles = {"": f"{archive.paper.title}, reproduced"} | {
+        part: f"{heading}: {archive.paper.title}" for part, heading in MORE.items()
+    }
+    return {
+        f"{_stem(name, part)}.md": "\n\n".join(text for text in (f"# {titles[part]}", *body) if text) + "\n"
+        for part, body in bodies.items()
+    }
 
-    records: str
-    tables: str
 
-    def runs(self, keys: Iterable[str]) -> str:
-        """Links to the records of runs."""
-        return links(keys, self.records)
-
-    def table(self, stem: str) -> str:
-        """A link to a table."""
-        return f"[{escaped(stem)}]({self.tables}/{stem}.md)"
+def _stem(name: str, part: str) -> str:
+    return f"{name}-{part}" if part else name
 
 
-def document(
-    archive: RunArchive, *, records: str = "../results/records", tables_folder: str = "../results/tables"
-) -> str:
-    """The whole page; both folders are paths from the page."""
-    places = Places(records, tables_folder)
-    paper, tables = archive.paper, list(comparison_tables(archive))
-    parts = [
-        OPENING.format(title=paper.title, name=paper.name, citation=paper.citation),
+def _front(archive: RunArchive, name: str, tables: Sequence[ComparisonTable], places: Places) -> list[str]:
+    """Abstract, picture, claims, verdicts, the rule, and where to read on."""
+    paper = archive.paper
+    parts = [part for part in MORE if part != "verdicts" or paper.verdicts is not None]
+    return [
+        abstract(archive, tables, places.tables),
+        picture(compared_numbers(paper, tables), name, places.images),
+        "## What the paper claims",
+        _claims([(claim, claim.ask(archive)) for claim in paper.claims], places, runs=False),
+        *(verdict_section(archive, paper.verdicts, tables, places) if paper.verdicts is not None else ()),
+        "## How two numbers are compared",
+        RULE,
+        "## Notation and sources",
         paper.introduction,
+        SOURCES.format(name=paper.name, citation=paper.citation),
+        "## The long tables",
+        "\n".join(f"- [{MORE[part]}]({_stem(name, part)}.md)" for part in parts),
+        "```{toctree}\n:hidden:\n\n" + "\n".join(_stem(name, part) for part in parts) + "\n```",
+    ]
+
+
+def _claims_page(archive: RunArchive, places: Places) -> list[str]:
+    paper = archive.paper
+    return [
         "## What the paper claims",
         _claims([(claim, claim.ask(archive)) for claim in paper.claims], places),
         "## Further findings",
         *_findings([(claim, claim.ask(archive)) for claim in paper.findings], places),
-        *(_verdict_section(archive, paper.verdicts, tables, places) if paper.verdicts is not None else ()),
-        "## The experiments",
-        RULES,
-        _overview(tables, places),
-        "## What differs, and the likeliest reason",
-        _differences(paper, tables, places),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _claims(answered: Sequence[tuple[Claim, Answer]], places: Places) -> str:
+def _numbers_page(numbers: Sequence[ComparedNumber], places: Places) -> list[str]:
+    """The table behind the picture; every row has a name that its dot links to."""
+    rows = [
+        (
+            f'<span id="{number.anchor}"></span>{places.table(number.table.stem)}',
+            *(escaped(cell) for cell in (number.row.row, number.row.heading, ours(number.row))),
+            escaped(published(number.row.published, number.row.kind)),
+            escaped(difference(number.row)),
+            escaped(limit_in_full(number.row)),
+            str(number.row.agreement),
+            "yes" if number.as_long else "no",
+            places.runs((*number.row.keys, *number.row.controls)),
+        )
+        for number in numbers
+    ]
+    heads = ("experiment", "row", "quantity", "ours", "published", "difference", "limit", "verdict", "as long", "runs")
+    lead = (
+        "One row for every published number that we have run, from the longest training that has a record. *As long*: "
+        "ours was trained as long as published, or the number belongs to the first epochs."
+    )
+    return [lead, markdown_table(heads, rows) if rows else "None yet."]
+
+
+def _claims(answered: Sequence[tuple[Claim, Answer]], places: Places, *, runs: bool = True) -> str:
     rows = [
         (
             escaped(claim.statement),
             f"**{answer.status}**",
             escaped(answer.because),
             places.table(claim.experiment),
-            places.runs(answer.keys),
+            *((places.runs(answer.keys),) if runs else ()),
         )
         for claim, answer in answered
     ]
-    return markdown_table(("claim", "our records say", "because", "experiment", "runs"), rows)
+    heads = ("claim", "our records say", "because", "experiment")
+    return markdown_table((*heads, "runs") if runs else heads, rows)
 
 
 def _findings(answered: Sequence[tuple[Claim, Answer]], places: Places) -> list[str]:
@@ -95,66 +151,6 @@ def _findings(answered: Sequence[tuple[Claim, Answer]], places: Places) -> list[
     if rest:
         parts += ["Expected, but not confirmed by the records so far:", _claims(rest, places)]
     return parts
-
-
-def _verdict_section(
-    archive: RunArchive, section: VerdictSection, tables: Sequence[ComparisonTable], places: Places
-) -> tuple[str, str, str, str]:
-    """The verdicts of one experiment, those of the published length, and remarks."""
-    paper, longer = archive.paper, archive.as_published.audit_rows(section.experiment)
-    run = [row for row in longer if row.accuracy is not None]
-    lead = f"Trained as long as published, {run[0].spec.epochs} epochs:\n\n" if run else ""
-    remarks = (*_other_flags(paper, section, tables), *section.remarks(archive))
-    return (
-        f"## {section.heading}",
-        _verdicts(paper, section, archive.audit_rows(section.experiment), places),
-        lead + _verdicts(paper, section, run, places) if run else "",
-        "\n".join(f"- {remark}" for remark in remarks),
-    )
-
-
-def _verdicts(paper: Paper, section: VerdictSection, rows: Sequence[AuditRow], places: Places) -> str:
-    """Accuracy, frozen control and verdict of every method, over the seeds that were run."""
-    body = [
-        (*_verdict_row(paper, section, row), places.runs(_keys(row)))
-        for row in rows
-        if row.spec.control == "none" and row.accuracy is not None and row.verdict is not None
-    ]
-    heads = ("method", "accuracy", "frozen control", "D3, points", "each seed", "over seeds")
-    return markdown_table((*heads, "published accuracy", "published flags", "runs"), body)
-
-
-def _verdict_row(paper: Paper, section: VerdictSection, row: AuditRow) -> tuple[str, ...]:
-    depth = row.findings.get("D3")
-    pairs = [seed for seed in row.seeds if seed.control_key]
-    alone = "" if len(pairs) == len(row.seeds) else f" ({len(pairs)} of {len(row.seeds)} seeds)"
-    name = section.published_row(row.spec)
-    beside = ((paper.published.figure(section.experiment, name, quantity), kind) for quantity, kind in BESIDE)
-    return (
-        escaped(row.label),
-        "-" if row.accuracy is None else f"{100 * row.accuracy.mean:.1f} %",
-        "-" if row.control is None else f"{100 * row.control.mean:.1f} %",
-        "" if depth is None or depth.value is None else f"{depth.value:+.1f}{alone}",
-        "; ".join(f"{seed.seed}: {escaped(str(seed.verdict))}" for seed in row.seeds),
-        f"**{escaped(str(row.verdict))}**" + (" (one seed)" if len(pairs or row.seeds) == 1 else ""),
-        *(escaped(published(figure, kind)) for figure, kind in beside),
-    )
-
-
-def _keys(row: AuditRow) -> list[str]:
-    return [key for seed in row.seeds for key in (seed.key, seed.control_key) if key]
-
-
-def _other_flags(paper: Paper, section: VerdictSection, tables: Sequence[ComparisonTable]) -> list[str]:
-    """A sentence for every method whose flags are not the published ones."""
-    return [
-        f"{escaped(row.row)}: of {escaped(row.heading)} ours raises {escaped(ours(row))}, published "
-        f"{escaped(published(row.published, row.kind))}. {escaped(likeliest_reason(paper, table, row))}"
-        for table in tables
-        if table.stem == section.experiment
-        for row in table.rows
-        if row.kind == "flags" and row.agreement is Agreement.DIFFERS
-    ]
 
 
 def _overview(tables: Sequence[ComparisonTable], places: Places) -> str:
@@ -175,6 +171,7 @@ def _differences(paper: Paper, tables: Sequence[ComparisonTable], places: Places
             places.table(table.stem),
             *(escaped(cell) for cell in (row.row, row.heading, ours(row), published(row.published, row.kind))),
             escaped(difference(row)),
+            escaped(limit_in_full(row)),
             escaped(likeliest_reason(paper, table, row)),
             places.runs((*row.keys, *row.controls)),
         )
@@ -184,7 +181,7 @@ def _differences(paper: Paper, tables: Sequence[ComparisonTable], places: Places
     ]
     if not rows:
         return "No number differs so far."
-    heads = ("experiment", "row", "quantity", "ours", "published", "difference", "likeliest reason", "runs")
+    heads = ("experiment", "row", "quantity", "ours", "published", "difference", "limit", "likeliest reason", "runs")
     borrowing = {t.experiment for t in tables if t not in own and any(row.published for row in t.rows)}
     note = f"Not listed: {', '.join(sorted(borrowing))}, whose published figures belong to the experiments below."
     return "\n\n".join((*([escaped(note)] if borrowing else []), markdown_table(heads, rows)))

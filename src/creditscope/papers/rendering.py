@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from statistics import fmean, stdev
 from textwrap import fill
@@ -11,7 +12,7 @@ from textwrap import fill
 from rich import box
 from rich.table import Table
 
-from creditscope.papers.comparison import LOGARITHMIC, Agreement, Kind
+from creditscope.papers.comparison import LOGARITHMIC, TOLERANCE, Agreement, Basis, Kind
 from creditscope.papers.published import IMAGES, PublishedFigure
 from creditscope.papers.tables import ComparisonRow, ComparisonTable
 from creditscope.report.markdown import escaped
@@ -19,7 +20,25 @@ from creditscope.report.markdown import table as markdown_table
 from creditscope.study.display.table import drawn
 
 HEADINGS = ("row", "quantity", "ours", "published", "difference", "verdict")
+IN_FULL = ("row", "quantity", "ours", "published", "difference", "limit", "verdict", "note", "runs")
 RECORDS = "../records"  # from the folder of tables
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders of records, tables and pictures, as paths from the page."""
+
+    records: str = "../results/records"
+    tables: str = "../results/tables"
+    images: str = "images"
+
+    def runs(self, keys: Iterable[str]) -> str:
+        """Links to the records of runs."""
+        return links(keys, self.records)
+
+    def table(self, stem: str) -> str:
+        """A link to a table."""
+        return f"[{escaped(stem)}]({self.tables}/{stem}.md)"
 
 
 def table_files(table: ComparisonTable, records: str = RECORDS) -> dict[str, str]:
@@ -38,7 +57,8 @@ def table_text(table: ComparisonTable, width: int) -> str:
         missing = f"\n({_missing(row)})" if _missing(row) else ""
         name, last = "" if row.row == last else row.row + missing, row.row
         verdict = "DIFFERS" if row.agreement is Agreement.DIFFERS else str(row.agreement)
-        grid.add_row(name, row.heading, ours(row), published(row.published, row.kind), difference(row), verdict)
+        apart = ", limit ".join(part for part in (difference(row), _without_unit(row)) if part)
+        grid.add_row(name, row.heading, ours(row), published(row.published, row.kind), apart, verdict)
     caption = fill(table_caption(table), width)
     return "\n\n".join((table.title, caption, drawn(grid, width), f"{agreement_counts(table.rows)}."))
 
@@ -49,13 +69,14 @@ def table_markdown(table: ComparisonTable, records: str = RECORDS) -> str:
         (
             *(escaped(cell) for cell in (row.row, row.heading, ours(row), published(row.published, row.kind))),
             escaped(difference(row)),
+            escaped(limit_in_full(row)),
             f"**{row.agreement}**" if row.agreement is Agreement.DIFFERS else str(row.agreement),
             escaped("; ".join(part for part in (row.note, _missing(row)) if part)),
             links((*row.keys, *row.controls), records),
         )
         for row in table.rows
     ]
-    grid = markdown_table((*HEADINGS, "note", "runs"), rows)
+    grid = markdown_table(IN_FULL, rows)
     parts = (f"# {table.title}", escaped(table_caption(table)), f"{agreement_counts(table.rows)}.", grid)
     return "\n\n".join(parts) + "\n"
 
@@ -141,14 +162,45 @@ def printed(value: float, kind: Kind, *, sign: bool = True) -> str:
 
 
 def difference(row: ComparisonRow) -> str:
-    """Ours minus published, and in standard errors where a spread is known."""
+    """Ours minus published, in the unit of its kind."""
     if row.difference is None or not math.isfinite(row.difference):
         return ""
-    decades = f"{row.difference:+.2f} decades"
-    by_kind = {"share": f"{100 * row.difference:+.1f} pp", "degrees": f"{row.difference:+.1f}°"}
-    by_kind |= {"scale": decades, "spread": decades}
-    size = by_kind.get(row.kind, f"{row.difference:+.3g}")
-    return size if row.errors is None else f"{size}, {row.errors:+.1f} s.e."
+    return _amount(row.difference, row.kind, "+")
+
+
+def limit(row: ComparisonRow) -> str:
+    """The size beyond which a difference counts; empty where only the same number agrees."""
+    if not difference(row) or row.basis is None:
+        return ""
+    if row.limit is None:
+        return f"{TOLERANCE[row.kind]:g} decades"
+    return _amount(row.limit, row.kind) if row.limit else ""
+
+
+def _without_unit(row: ComparisonRow) -> str:
+    """The limit to stand beside a difference in the same unit."""
+    return limit(row) if row.kind == "size" else limit(row).removesuffix(" decades").removesuffix(" pp")
+
+
+def limit_in_full(row: ComparisonRow) -> str:
+    """The limit, the standard error that it was made of, and what this rests on."""
+    text = limit(row)
+    if not text or row.basis is None:
+        return ""
+    if row.standard_error is None or row.freedom is None or row.limit is None or row.basis is Basis.DIGITS:
+        return f"{text}: {row.basis}"
+    error = _amount(row.standard_error, row.kind)
+    return f"{text} = {row.limit / row.standard_error:.3g} × s.e. {error}, {row.freedom:.3g} d.f.: {row.basis}"
+
+
+def _amount(value: float, kind: Kind, sign: str = "") -> str:
+    if kind == "share":
+        return f"{100 * value:{sign}.{1 if abs(value) >= 1e-3 or not value else 2}f} pp"
+    if kind == "degrees":
+        return f"{value:{sign}.1f}°"
+    if kind in LOGARITHMIC:
+        return f"{value:{sign}.2f} decades" if abs(value) >= 0.01 or not value else f"{value:{sign}.1g} decades"
+    return f"{value:{sign}.3g}"
 
 
 def number(value: float, kind: Kind, *, sign: bool = True) -> str:

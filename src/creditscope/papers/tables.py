@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from creditscope.papers.archive import RunArchive, SelectedRuns
 from creditscope.papers.captions import describe_training
-from creditscope.papers.comparison import Agreement, Comparison, Kind, compare, compare_flags
+from creditscope.papers.comparison import Agreement, Basis, Comparison, Kind, compare, compare_flags
 from creditscope.papers.paper import RunGroup
 from creditscope.papers.published import PublishedFigure
 from creditscope.papers.quantities import Flags, Quantity
@@ -23,6 +23,7 @@ class ComparisonRow(Record):
 
     keys       the runs behind it; `controls` are the frozen runs that they were compared with
     epochs     how long these were trained, if all alike
+    limit      of the difference: beyond it the numbers differ; `basis` says what it rests on
     early      belongs to the start of training, where the length of the run does not matter yet
     """
 
@@ -42,6 +43,10 @@ class ComparisonRow(Record):
     agreement: Agreement
     difference: float | None = None
     errors: float | None = None
+    limit: float | None = None
+    basis: Basis | None = None
+    standard_error: float | None = None
+    freedom: float | None = None
     note: str = ""
 
 
@@ -166,6 +171,10 @@ def _row(
         agreement=comparison.agreement,
         difference=comparison.difference,
         errors=comparison.errors,
+        limit=comparison.limit,
+        basis=comparison.basis,
+        standard_error=comparison.standard_error,
+        freedom=comparison.freedom,
         note="; ".join(part for part in parts if part),
     )
 

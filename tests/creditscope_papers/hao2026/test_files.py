@@ -27,6 +27,21 @@ def test_the_page_and_every_table_are_current(written):
     assert stale == [], "run make docs"
 
 
+@pytest.mark.slow
+def test_the_pictures_are_current():
+    assert {
+        path.name for path, svg in reproduction.pictures().items() if path.read_text(encoding="utf-8") != svg
+    } == set()
+
+
+def test_every_dot_links_to_a_row_of_the_table_behind_it(written):
+    for path in reproduction.IMAGES.glob("reproduction-*.svg"):
+        links = set(re.findall(r'<a href="([^"#]*)\.html#([^"]*)"', path.read_text(encoding="utf-8")))
+        assert links
+        for page, anchor in links:
+            assert f'id="{anchor}"' in written[reproduction.ROOT / "docs" / f"{page}.md"]
+
+
 def test_no_table_is_left_of_an_experiment_that_is_gone(written):
     assert set(reproduction.TABLES.iterdir()) <= set(written), "remove it"
 

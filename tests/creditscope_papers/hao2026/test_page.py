@@ -6,7 +6,9 @@ import pytest
 from tests.creditscope_papers.hao2026.made import archive
 from tests.papers.made import EXPLODED, HEALTHY, run
 
-from creditscope.papers.document import document
+from creditscope.papers.archive import RunArchive
+from creditscope.papers.document import documents
+from creditscope.papers.rendering import Places
 from creditscope.papers.tables import comparison_tables
 from creditscope.records.run import RunRecord
 from creditscope.report.markdown import escaped
@@ -25,6 +27,14 @@ def opposite(spec: RunSpec) -> RunRecord | None:
     return run(spec, 0.35) if spec.control != "none" else run(spec, 0.60, HEALTHY if spec.method == "dfa" else EXPLODED)
 
 
+def pages(made: RunArchive) -> dict[str, str]:
+    return documents(made, "made", Places())
+
+
+def document(made: RunArchive) -> str:
+    return "\n".join(pages(made).values())
+
+
 ARCHIVES = {
     "nothing": archive(),
     "as published": archive(as_published, "main_audit"),
@@ -34,8 +44,9 @@ PAGES = {name: document(made) for name, made in ARCHIVES.items()}
 
 
 def status_of(page: str, statement: str) -> str:
-    (row,) = [line for line in page.splitlines() if line.startswith(f"| {escaped(statement)} |")]
-    return row.split(" | ")[1]
+    rows = [line for line in page.splitlines() if line.startswith(f"| {escaped(statement)} |")]
+    (status,) = {row.split(" | ")[1] for row in rows}
+    return status
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
@@ -50,9 +61,10 @@ def test_the_status_changes_with_the_records():
 
 
 def test_verdicts_of_the_main_audit_stand_beside_the_published_row_of_the_same_index():
-    (row,) = [line for line in PAGES["as published"].splitlines() if line.startswith("| dfa(index=input) | 30.0 %")]
-    assert "456: FAIL(D1+D2+D3) | **FAIL(D1+D2+D3)** | 30.6 % ± 0.8 | (a) (b) (d) |" in row
-    (other,) = [line for line in PAGES["as published"].splitlines() if line.startswith("| dfa | 30.0 %")]
+    page = pages(ARCHIVES["as published"])["made-verdicts.md"]
+    (row,) = [line for line in page.splitlines() if line.startswith("| dfa(index=input) | 30.0 %")]
+    assert "**FAIL(D1+D2+D3)** | 30.6 % ± 0.8 | (a) (b) (d) | 42: FAIL(D1+D2+D3); 123: FAIL(D1+D2+D3); 456: F" in row
+    other, _ = [line for line in PAGES["as published"].splitlines() if line.startswith("| dfa | 30.0 %")]
     assert "**FAIL(D1+D2+D3)** | - | - |" in other
 
 
@@ -75,6 +87,6 @@ def test_rates_that_are_only_tried_are_not_listed_as_differences():
     made = archive(lambda spec: run(spec, 0.9), "learning_rate", "main_audit")
     rows = [row for table in comparison_tables(made) if table.stem == "learning_rate" for row in table.rows]
     assert any(row.agreement == "differs" for row in rows)
-    _, _, differences = document(made).partition("## What differs")
+    differences = pages(made)["made-differences.md"]
     assert "[learning" not in differences
     assert "Not listed: learning\\_rate, whose published figures belong to the experiments below." in differences

@@ -1,0 +1,108 @@
+"""The abstract of a paper's page: at most five sentences, computed from the records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from creditscope.papers.archive import RunArchive
+from creditscope.papers.claims import ClaimStatus
+from creditscope.papers.comparison import Agreement
+from creditscope.papers.glance import ComparedNumber, compared_numbers, largest_differences
+from creditscope.papers.paper import VerdictSection
+from creditscope.papers.reasons import likeliest_reason
+from creditscope.papers.rendering import difference, ours, published
+from creditscope.papers.tables import ComparisonTable
+from creditscope.records.labels import counted
+from creditscope.report.markdown import escaped
+from creditscope.study.tables import AuditRow
+
+ORDER = ("The largest disagreement", "The second largest")
+
+
+def abstract(archive: RunArchive, tables: Sequence[ComparisonTable], folder: str) -> str:
+    """Claims, numbers and methods counted, then the two largest disagreements and their likeliest reasons.
+
+    folder   the tables, as a path from the page
+    """
+    numbers = compared_numbers(archive.paper, tables)
+    sentences = [_claims(archive), _numbers(numbers)]
+    if archive.paper.verdicts is not None:
+        sentences.append(_methods(archive, archive.paper.verdicts))
+    largest = islice(largest_differences(numbers), len(ORDER))
+    sentences += [_difference(archive, word, number, folder) for word, number in zip(ORDER, largest, strict=False)]
+    return "\n".join(f"- {sentence}" for sentence in sentences)
+
+
+def _claims(archive: RunArchive) -> str:
+    answers = [(claim, claim.ask(archive).status) for claim in archive.paper.claims]
+    counts = Counter(status for _, status in answers)
+    failing = [claim.statement for claim, status in answers if status is ClaimStatus.FAILS]
+    named = f" (“{escaped('”; “'.join(failing))}”)" if failing else ""
+    return (
+        f"Of {counted(len(answers), 'published claim')}, **{counts[ClaimStatus.HOLDS]} hold on our records, "
+        f"{counts[ClaimStatus.FAILS]} {'fails' if len(failing) == 1 else 'fail'}{named} and "
+        f"{counts[ClaimStatus.UNDECIDED]} {'is' if counts[ClaimStatus.UNDECIDED] == 1 else 'are'} undecided**."
+    )
+
+
+def _numbers(numbers: Sequence[ComparedNumber]) -> str:
+    if not numbers:
+        return "No published number has a run of ours beside it yet."
+    counts = Counter(number.row.agreement for number in numbers)
+    long = [number for number in numbers if number.as_long]
+    agreeing = sum(number.row.agreement is Agreement.AGREES for number in long)
+    return (
+        f"Of {counted(len(numbers), 'published number')} that we have run, {counts[Agreement.AGREES]} agree, "
+        f"{counts[Agreement.DIFFERS]} differ and {counts[Agreement.UNDECIDED]} are undecided; of the {len(long)} for "
+        f"which ours was trained as long as published, {agreeing} agree."
+    )
+
+
+def _methods(archive: RunArchive, section: VerdictSection) -> str:
+    """The methods that the paper rejects by a flag, and our verdicts on the same ones."""
+    judged = dict(_judged(archive, section))
+    rejected = [name for name, (flags, _) in judged.items() if flags]
+    outcomes: dict[str, list[str]] = {"fail": [], "inconclusive": [], "pass": []}
+    for name, (_, row) in judged.items():
+        if row.verdict is not None:
+            outcomes.setdefault(row.verdict.outcome, []).append(name)
+    if not judged:
+        return "No method with published flags has been run yet."
+    return (
+        f"Of the {counted(len(judged), 'method')} with published flags, the paper rejects {_named(rejected)}; our "
+        f"audit rejects {_named(outcomes['fail'])}, passes {_named(outcomes['pass'])} and leaves "
+        f"{_named(outcomes['inconclusive'])} undecided."
+    )
+
+
+def _judged(archive: RunArchive, section: VerdictSection) -> Iterator[tuple[str, tuple[tuple[str, ...], AuditRow]]]:
+    """Published flags and audited row of every method, from the longest training that has a verdict."""
+    for source in (archive, archive.as_published):
+        for row in source.audit_rows(section.experiment):
+            name = section.published_row(row.spec)
+            figure = archive.figure(section.experiment, name, "flags")
+            if (
+                row.spec.control == "none"
+                and row.verdict is not None
+                and figure is not None
+                and figure.flags is not None
+            ):
+                yield name, (figure.flags, row)
+
+
+def _named(names: Sequence[str]) -> str:
+    return f"{len(names)} ({escaped('; '.join(names))})" if names else "none"
+
+
+def _difference(archive: RunArchive, word: str, number: ComparedNumber, folder: str) -> str:
+    """One disagreement with its likeliest reason; a reason of several sentences is one clause here."""
+    row = number.row
+    parts = likeliest_reason(archive.paper, number.table, row).rstrip(".").split(". ")
+    reason = "; ".join(part[0].lower() + part[1:] for part in parts)
+    return (
+        f"{word}: {escaped(row.heading)} of {escaped(row.row)} in [{escaped(number.table.stem)}]({folder}/"
+        f"{number.table.stem}.md), ours {escaped(ours(row))} against {escaped(published(row.published, row.kind))} "
+        f"({escaped(difference(row))}), probably because: {escaped(reason)}."
+    )
