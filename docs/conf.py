@@ -79,6 +79,15 @@ def process_docstring(app: object, what: str, name: str, entry: object, options:
     lines[:] = text
 
 
+def reachable_by_keyboard(app: object, page: str, template: str, context: dict[str, Any], tree: object) -> None:
+    """Let tables and code that scroll take the focus, and give the captions of the sidebar their level."""
+    body = context.get("body", "").replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
+    context["body"] = body.replace("<pre>", '<pre tabindex="0">')
+    sidebar = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = sidebar.replace('role="heading"', 'role="heading" aria-level="2"')
+
+
 def setup(app: Any) -> None:
     """Sphinx calls this."""
+    app.connect("html-page-context", reachable_by_keyboard, priority=900)  # after the theme has made its sidebar
     app.connect("autodoc-process-docstring", process_docstring)
