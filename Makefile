@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help install install-all system test test-all test-thirdparty test-wheel test-newest lint lint-counts types demo reproduce validation timm-families explore pictures benchmarks docs site constraints clean
+.PHONY: help install install-all system test test-all test-thirdparty test-wheel test-newest fuzz lint lint-counts types demo reproduce validation timm-families explore pictures benchmarks docs site constraints clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -141,6 +141,9 @@ test-wheel: install ## build the wheel, install it with the tested versions in a
 
 test-newest: install ## the same with the newest versions that pyproject.toml allows, torch excepted
 	.ci/clean-environment
+
+fuzz: install ## thousands of bad invocations, odd calls and disturbed stores; half an hour and more
+	$(PYTEST) -n $(JOBS) --hypothesis-profile=fuzz -m "slow or not slow" tests/faults/test_fuzzed_*.py
 
 lint: install ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -7,11 +7,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from creditscope.errors import BadFile, CreditscopeError, FunctionFailed, InvalidInput
 from creditscope.machine import machine_error
 from creditscope.terminal import one_line
+
+if TYPE_CHECKING:
+    import torch
 
 
 def as_path(given: Any) -> Path:
@@ -54,6 +57,22 @@ def as_count(what: str, given: Any) -> int:
             f"{what} must be a whole number of at least 0, got {one_line(repr(given))}.\nPass the number itself."
         )
     return count
+
+
+def as_device(given: Any) -> torch.device:
+    """A device that can be used; any other is refused with the reason."""
+    import torch
+
+    try:
+        chosen = torch.device(given)
+        torch.zeros(1, device=chosen).item()
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise InvalidInput(
+            f"The device {one_line(repr(given))} cannot be used: {reason}\n"
+            "Nothing was done. Choose a device of this machine."
+        ) from error
+    return chosen
 
 
 def check_flags(**given: object) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.registry import unknown
+from creditscope.terminal import one_line
 
 Kind = Literal["none", "frozen", "shallow", "ladder"]
 RUNG = re.compile(r"ladder-(0|[1-9][0-9]*)")  # one spelling per rung, so that equal runs have equal keys
@@ -23,12 +24,15 @@ class Control:
     @classmethod
     def parse(cls, text: str) -> Control:
         """A control from its name; anything else is refused."""
-        match text:
-            case "none" | "frozen" | "shallow":
-                return cls(text)
-        if rung := RUNG.fullmatch(text):
-            return cls("ladder", int(rung[1]))
-        question, _, _ = unknown("control", text, ["none", "frozen", "shallow", "ladder-1"]).partition("\n")
+        if isinstance(text, str):
+            match text:
+                case "none" | "frozen" | "shallow":
+                    return cls(text)
+            if rung := RUNG.fullmatch(text):
+                return cls("ladder", int(rung[1]))
+        question, _, _ = unknown("control", one_line(str(text)), ["none", "frozen", "shallow", "ladder-1"]).partition(
+            "\n"
+        )
         raise UnknownName(f"{question}\nKnown: none, frozen, shallow, ladder-0, ladder-1 and so on.")
 
     @classmethod

@@ -119,7 +119,8 @@ def _plain(tensor: Tensor) -> Tensor:
 
 
 def _iterate(batches: Iterable[Any]) -> Iterator[Any]:
-    if isinstance(batches, Tensor) or not isinstance(batches, Iterable):
+    iterable = isinstance(batches, Iterable) and not isinstance(batches, Tensor)
+    if not iterable or getattr(batches, "shape", None) == ():  # an array without dimensions only looks like one
         raise InvalidInput(
             f"batches is a {type(batches).__name__}, not an iterable of (inputs, labels).\n"
             "Inputs cannot be told from labels. Pass [(inputs, labels), ...]."

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from creditscope.arguments import as_device
 from creditscope.errors import BadFile, InvalidInput, UnknownName
 from creditscope.options import Option, Scalar
 from creditscope.registry import unknown
@@ -91,17 +92,7 @@ def blocks(text: str | None) -> str | list[str] | None:
 
 def device(name: str) -> torch.device:
     """A device that can be used; any other is refused with the reason."""
-    import torch
-
-    try:
-        chosen = torch.device(name)
-        torch.zeros(1, device=chosen).item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise InvalidInput(
-            f"The device {name!r} cannot be used: {reason}\nNothing was done. Choose a device of this machine."
-        ) from error
-    return chosen
+    return as_device(name)
 
 
 def writable(path: Path, what: str = "The report") -> Path:

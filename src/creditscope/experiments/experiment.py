@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 from torch import nn
 
-from creditscope.arguments import as_text
+from creditscope.arguments import as_path, as_text
 from creditscope.auditing.audit import audit
 from creditscope.errors import InvalidInput
 from creditscope.experiments.answers import check_agreement, packed, right_answers
@@ -173,8 +173,9 @@ def _joined(
 def _opened(store: Path | str | None) -> ExperimentStore | None:
     if store is None:
         return None
-    check_folder(Path(store))
-    return ExperimentStore(Path(store))
+    folder = as_path(store)
+    check_folder(folder)
+    return ExperimentStore(folder)
 
 
 def _check_workers(workers: Any) -> None:

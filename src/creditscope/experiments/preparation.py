@@ -33,9 +33,9 @@ class Plan:
 def named_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
     """The seeds, checked: whole numbers, at least one, none twice."""
     named = checked_seeds(seeds, "seeds")
-    if not named or min(named) < 0:
+    if not named or min(named) < 0 or max(named) >= 2**63:
         raise InvalidInput(
-            f"seeds = {list(named)}: at least one seed is needed, and none below 0.\n"
+            f"seeds = {list(named)}: at least one seed is needed, and none below 0 or above 2**63 - 1.\n"
             "Nothing could be trained. Pass one seed or more; three or more are recommended."
         )
     return named

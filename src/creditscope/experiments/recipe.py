@@ -14,6 +14,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
+from creditscope.arguments import calling
 from creditscope.control import Control
 from creditscope.errors import InvalidInput, ModelMismatch
 from creditscope.experiments.variants import as_control
@@ -45,7 +46,7 @@ class Recipe:
 
     def fresh(self, seed: int) -> nn.Module:
         """The untrained network of a seed."""
-        with preserved_rng():
+        with preserved_rng(), calling("make_model", "a function of a seed that returns the untrained network"):
             _seed(seed)
             model = self.make_model(seed)
         if not isinstance(model, nn.Module):
@@ -61,7 +62,7 @@ class Recipe:
         network = as_control(bare(made), control, blocks)
         before = {name: p.detach().clone() for name, p in network.named_parameters()}
         frozen = {name for name, p in network.named_parameters() if not p.requires_grad}
-        with preserved_rng():
+        with preserved_rng(), calling("train", "a function (model, seed) that trains the model"):
             _seed(seed)
             answer = self.train(made, seed)
         result = bare(answer) if isinstance(answer, nn.Module) else network
@@ -84,8 +85,9 @@ class Recipe:
 
     def evaluated(self, network: nn.Module) -> float:
         """The user's own accuracy of a network, a share from 0 to 1."""
-        with preserved_rng():
-            (share,) = checked_shares([self.evaluate(network)], "evaluate(model)")
+        with preserved_rng(), calling("evaluate", "a function of a model that returns its accuracy"):
+            answer = self.evaluate(network)
+        (share,) = checked_shares([answer], "evaluate(model)")
         return share
 
     def digest(self) -> str:

@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from creditscope.arguments import calling
 from creditscope.control import Control
 from creditscope.errors import InvalidInput, ModelMismatch, UnknownName
 from creditscope.registry import unknown
 from creditscope.stream.find import find_stream, named_blocks
 from creditscope.stream.isolation import undisturbed
+from creditscope.terminal import one_line
 
 VARIANTS = ("trained", "frozen", "shallow", "ladder")
 
@@ -21,7 +23,8 @@ def block_names(model: nn.Module, blocks: str | Sequence[str] | None, inputs: An
     """The names of the blocks that an audit of the model would find; `inputs` are needed where they are searched."""
     stream = find_stream(model, blocks)
     if inputs is not None:
-        with undisturbed(stream.model), torch.no_grad():
+        taken = "a network that takes the example, a batch of its inputs"
+        with undisturbed(stream.model), torch.no_grad(), calling("The forward pass on the example", taken):
             stream.run(inputs)
     names = {id(module): name for name, module in stream.model.named_modules()}
     return tuple(names[id(block)] for block in stream.blocks)
@@ -29,9 +32,9 @@ def block_names(model: nn.Module, blocks: str | Sequence[str] | None, inputs: An
 
 def controls(variants: Sequence[str], depth: int) -> dict[str, Control]:
     """Each variant as a control, "trained" as none; "ladder" means its rungs from 0 to all blocks but the first."""
-    if isinstance(variants, str) or not variants:
+    if isinstance(variants, str) or not isinstance(variants, Sequence) or not variants:
         raise InvalidInput(
-            f"variants = {variants!r} is not a list of variants.\n"
+            f"variants = {one_line(repr(variants))} is not a list of variants.\n"
             f"It is not clear what to train. Pass some of {', '.join(VARIANTS)}."
         )
     named: dict[str, Control] = {}

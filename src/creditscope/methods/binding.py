@@ -178,7 +178,7 @@ def judged_by(network: StagedNetwork, loss_fn: LossFunction) -> StagedNetwork:
             "There would be no loss to descend. Pass a function (logits, labels) -> one loss per sample, or their mean."
         )
     other = copy.copy(network)
-    other.loss_fn = loss_fn
+    object.__setattr__(other, "loss_fn", loss_fn)  # as a submodule it would become part of the user's model too
     return other
 
 

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from creditscope.arguments import calling
 from creditscope.errors import InvalidInput
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
@@ -92,7 +93,8 @@ def mean_loss(loss_fn: LossFunction | None, logits: Tensor, labels: Tensor) -> t
         if labels.device.type == "cpu":
             check_classes(logits, labels)
         return F.cross_entropy(logits, labels, reduction="none").mean(), len(logits)
-    losses = loss_fn(logits, labels)
+    with calling("loss_fn", "a function (logits, labels) -> one loss per sample, or their mean"):
+        losses = loss_fn(logits, labels)
     if not isinstance(losses, Tensor) or not losses.is_floating_point() or not losses.requires_grad:
         what = "is cut from the logits" if isinstance(losses, Tensor) else f"is a {type(losses).__name__}"
         raise InvalidInput(
@@ -107,7 +109,8 @@ def each_loss(loss_fn: LossFunction | None, logits: Tensor, labels: Tensor) -> T
     """One loss per sample, in its graph, for rules whose samples settle independently; positions are summed."""
     if loss_fn is None:
         return F.cross_entropy(logits, labels, reduction="none")
-    losses = loss_fn(logits, labels)
+    with calling("loss_fn", "a function (logits, labels) -> one loss per sample, or their mean"):
+        losses = loss_fn(logits, labels)
     if not isinstance(losses, Tensor) or losses.dim() == 0 or len(losses) != len(logits):
         what = f"has the shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else f"is a {type(losses).__name__}"
         raise InvalidInput(

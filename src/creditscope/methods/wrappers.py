@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -71,7 +71,7 @@ class Penalty(Wrapper):
     strength: float = 1e-2
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.strength, int | float) and 0 <= self.strength < math.inf):
+        if not (isinstance(self.strength, int | float) and 0 <= self.strength <= sys.float_info.max):
             raise InvalidInput(
                 f"penalty must be a finite number of at least 0, got {self.strength!r}.\n"
                 "A negative penalty would reward the growth that it should bound. Common values: 1e-4 to 1e-1."
@@ -130,7 +130,7 @@ class Shallow(Wrapper):
 
 def wrapped(rule: CreditRule, *, penalty: float = 0.0, control: str = "none") -> CreditRule:
     """A rule with its penalty and its control."""
-    if penalty:
+    if not (isinstance(penalty, int | float) and penalty == 0):
         rule = Penalty(rule, penalty)
     wanted = Control.parse(control)
     if wanted.rung is not None:

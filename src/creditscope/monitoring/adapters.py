@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from creditscope.arguments import as_path, as_text
-from creditscope.errors import InvalidInput
+from creditscope.errors import BadFile, InvalidInput
 from creditscope.monitoring.loggers import (
     REPORT,
     CsvLogger,
@@ -24,6 +24,7 @@ from creditscope.monitoring.loggers import (
     report_files,
 )
 from creditscope.records.report import Report
+from creditscope.terminal import one_line
 from creditscope.verdict import Finding
 
 EPOCH = "creditscope/epoch"
@@ -218,4 +219,10 @@ def _writer(folder: Path | str) -> Any:
             "TensorBoard is not installed.\n"
             "The numbers could not be written. Install the extra: pip install 'creditscope[tensorboard]'."
         ) from error
-    return SummaryWriter(str(folder))
+    try:
+        return SummaryWriter(str(folder))
+    except OSError as error:
+        raise BadFile(
+            f"{one_line(str(folder))} cannot be written: {error.strerror}.\n"
+            "The numbers would be lost. Choose another folder."
+        ) from error

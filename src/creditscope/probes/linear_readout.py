@@ -10,12 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from creditscope.arguments import calling
 from creditscope.batch import Batch, first_images
+from creditscope.errors import InvalidInput
 from creditscope.evidence.records import ReadoutProfile, Rival
 from creditscope.progress import steps
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import Trace
 
+TAKEN = "a network that takes the batches of training="
 MOST_IMAGES = 10_000  # training images behind a read-out
 HELD_OUT = 5  # every fifth of them chooses the penalty
 PENALTIES = tuple(10.0**power for power in range(-6, 5))  # of the mean eigenvalue of XᵀX
@@ -77,6 +80,14 @@ def _solutions(features: Tensor, labels: Tensor, classes: int, penalties: Sequen
         yield Readout(mean, scale, x.T @ solved if dual else solved, bias, penalty)
 
 
+def _check_classes(labels: Tensor, classes: int) -> None:
+    if int(labels.min()) < 0 or int(labels.max()) >= classes:
+        raise InvalidInput(
+            f"The labels of training go from {int(labels.min())} to {int(labels.max())}, but the model has {classes} "
+            "logits.\nThey name classes that it does not have. Pass the images that it was trained on."
+        )
+
+
 class NotFinite(Exception):
     """States of the training images that hold NaN or infinity: nothing can be fitted to them."""
 
@@ -92,6 +103,7 @@ class ReadoutLedger:
     ) -> None:
         self._stream = stream
         features, labels = _features(stream, training)
+        _check_classes(labels, classes)
         self._readouts = [
             fit_readout(column, labels, classes) for column in steps("fitting linear read-outs", features)
         ]
@@ -207,7 +219,7 @@ def _features(stream: Stream, batches: Sequence[Batch]) -> tuple[list[Tensor], T
     """The vectors of every state over the training images, and their labels."""
     columns: list[list[Tensor]] = []
     for batch in batches:
-        with torch.no_grad():
+        with torch.no_grad(), calling("The forward pass on the training images", TAKEN):
             states = stream.run(batch.inputs).hiddens
         columns = columns or [[] for _ in states]
         for column, state in zip(columns, states, strict=True):

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from creditscope.arguments import calling
 from creditscope.batch import Batch, first_images
 from creditscope.credit import Local
 from creditscope.errors import InvalidInput
@@ -16,7 +17,7 @@ from creditscope.evidence.records import NO_TRAINING_IMAGES, Evidence
 from creditscope.probes.credit import CreditLedger
 from creditscope.probes.images import PROBE_IMAGES
 from creditscope.probes.label_leak import Answers, answers_of, label_leak
-from creditscope.probes.linear_readout import NotFinite, ReadoutLedger
+from creditscope.probes.linear_readout import TAKEN, NotFinite, ReadoutLedger
 from creditscope.probes.source import Redraw, check_model, credit_source
 from creditscope.probes.updates import GivenUpdates, UpdateProbe
 from creditscope.probes.weight_drift import initial_weights, weight_drift
@@ -71,7 +72,8 @@ class Probing:
     def fit_readouts(self, training: Sequence[Batch], initial: Any) -> None:
         """Fit a linear read-out of every state; the read rule is settled on the way."""
         first = training[0]
-        classes = self._stream.settle(first_images(first, FEW).inputs).shape[-1]
+        with calling("The forward pass on the training images", TAKEN):
+            classes = self._stream.settle(first_images(first, FEW).inputs).shape[-1]
         if first.labels.dim() != 1 or first.labels.is_floating_point():
             self._readouts = Missing(Reason.NOT_APPLICABLE, "the labels are not one class per image")
             return

@@ -54,7 +54,7 @@ class FunctionSource(CreditSource):
 
 def credit_source(credit: Any, local: Local | None = None, redraw: Redraw | None = None) -> CreditSource:
     """A credit source as it is, or a function wrapped as one; `local` and `redraw` are the user's declarations."""
-    if local not in (None, True, False, "forward"):
+    if not (local is None or isinstance(local, bool) or (isinstance(local, str) and local == "forward")):
         raise InvalidInput(
             f"credit_local must be True, False or 'forward', got {local!r}.\n"
             "D9 would not know what to judge. Pass 'forward' if the credit uses the weights above only by running "

@@ -87,4 +87,5 @@ def per_cent(shares: Sequence[float]) -> str:
     """Shares in per cent without the sign: one number, or mean ± standard deviation (ddof 1)."""
     percent = [100 * share for share in shares]
     mean = f"{fmean(percent):.1f}"
-    return mean if len(percent) == 1 else f"{mean} ± {stdev(percent):.1f}"
+    spread = stdev(percent) if len(percent) > 1 and all(map(math.isfinite, percent)) else math.nan
+    return mean if len(percent) == 1 else f"{mean} ± {spread:.1f}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from creditscope.arguments import as_path
+from creditscope.arguments import as_device, as_path, check_flags
 from creditscope.batch import Batch
 from creditscope.control import Control
 from creditscope.datasets import datasets
@@ -197,6 +197,9 @@ def load(
     ('dfa', ())
     """
     folder = as_path(folder)
+    data_folder = None if data_folder is None else as_path(data_folder)
+    check_flags(trust_plugins=trust_plugins)
+    place = as_device(device)
     record = RunRecord.from_json(folder / RECORD)
     spec = read_spec(record, str(folder / RECORD))
     if not trust_plugins:
@@ -214,9 +217,9 @@ def load(
     network = rule.prepare(make_network(spec, data), example)
     load_weights(network.own, parts["network"], str(folder))
     feedback, missing = restored(rule.feedback(network, example, run_generator(spec.seed)), parts, str(folder))
-    network.to(device)
-    example = Batch(example.inputs.to(device), example.labels.to(device))
-    return Checkpoint(network, rule, feedback.to(device), record, example, missing)
+    network.to(place)
+    example = Batch(example.inputs.to(place), example.labels.to(place))
+    return Checkpoint(network, rule, feedback.to(place), record, example, missing)
 
 
 def check_binding(record: RunRecord, spec: RunSpec, folder: Path) -> None:

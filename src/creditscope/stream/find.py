@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -139,7 +139,11 @@ def _is_rule(read: object) -> bool:
 def named_blocks(model: nn.Module, blocks: str | Sequence[str]) -> list[nn.Module]:
     """The modules in the block list at a path, or those of a list of module names."""
     modules = dict(model.named_modules())
-    names = [blocks] if isinstance(blocks, str) else list(blocks) if isinstance(blocks, Iterable) else [blocks]
+    names: list[Any]
+    try:
+        names = [blocks] if isinstance(blocks, str) else list(blocks)
+    except TypeError:  # not iterable, or a tensor or an array without dimensions
+        names = [blocks]
     for name in names:
         if not isinstance(name, str):
             raise InvalidInput(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from creditscope.arguments import as_count, check_flags
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.records.experiment import Experiment
 from creditscope.records.frame import data_frame
@@ -15,6 +16,7 @@ from creditscope.registry import unknown
 from creditscope.statistics.comparison import PairComparison, compare_all
 from creditscope.statistics.shares import checked_shares
 from creditscope.study.tables import AuditRow
+from creditscope.terminal import one_line
 
 Method = Experiment | Mapping[int, float] | Sequence[float]
 APART = 10**9  # between the invented seeds of two unmatched lists
@@ -71,6 +73,8 @@ def compare(
             "compare needs at least two methods, by name.\n"
             "There is no pair to compare. Pass {'bp': {0: 0.71, 1: 0.73}, 'dfa': {0: 0.31, 1: 0.30}}."
         )
+    check_flags(unmatched=unmatched)
+    _check_numbers(seeds, images)
     known = {_images(method) for method in methods.values()} - {None}
     if len(known) > 1:
         raise InvalidInput(
@@ -83,6 +87,19 @@ def compare(
     }
     _check_common(by_seed, unmatched)
     return Comparison(compare_all(by_seed, images if images is not None else next(iter(known), None)))
+
+
+def _check_numbers(seeds: Any, images: Any) -> None:
+    """Refuse seeds that are not whole numbers or are named twice, and a number of images below 1."""
+    if images is not None and as_count("images", images) == 0:
+        raise InvalidInput("images = 0: no accuracy is that of no images.\nPass the number of test images.")
+    if seeds is None:
+        return
+    if not isinstance(seeds, Sequence) or any(type(seed) is not int for seed in seeds) or len({*seeds}) < len(seeds):
+        raise InvalidInput(
+            f"seeds = {one_line(repr(seeds))} is not a list of whole numbers, each named once.\n"
+            "Accuracies could not be paired by them. Pass the seeds that the runs were started with."
+        )
 
 
 def _images(method: Method) -> int | None:

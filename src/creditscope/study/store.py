@@ -41,6 +41,7 @@ from creditscope.records.folder import (
 from creditscope.records.record import Record
 from creditscope.records.run import RunRecord
 from creditscope.study.lock import RunLock, RunProgress, holder
+from creditscope.terminal import one_line
 
 NO_REPORT = re.compile(rb'"report":\s*null\s*}\s*$')
 
@@ -269,6 +270,11 @@ class Store:
 
 def open_store(folder: Path, results: Sequence[Path] | None = None) -> Store:
     """A store over the folders of committed records; by default over `results`, if that folder exists."""
+    try:
+        folder.exists()
+    except OSError as error:  # a name that no file system takes, or a folder that may not be looked into
+        reason = f"The store {one_line(str(folder))} cannot be read: {error.strerror}"
+        raise BadFile(f"{reason}.\nNo run could be found or kept. Choose another folder.") from error
     if results is None:
         results = [layer for layer in (Path("results"),) if layer.is_dir()]
     for layer in results:
