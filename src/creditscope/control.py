@@ -8,7 +8,6 @@ from typing import Literal
 
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.registry import unknown
-from creditscope.terminal import one_line
 
 Kind = Literal["none", "frozen", "shallow", "ladder"]
 RUNG = re.compile(r"ladder-(0|[1-9][0-9]*)")  # one spelling per rung, so that equal runs have equal keys
@@ -30,9 +29,7 @@ class Control:
                     return cls(text)
             if rung := RUNG.fullmatch(text):
                 return cls("ladder", int(rung[1]))
-        question, _, _ = unknown("control", one_line(str(text)), ["none", "frozen", "shallow", "ladder-1"]).partition(
-            "\n"
-        )
+        question, _, _ = unknown("control", str(text), ["none", "frozen", "shallow", "ladder-1"]).partition("\n")
         raise UnknownName(f"{question}\nKnown: none, frozen, shallow, ladder-0, ladder-1 and so on.")
 
     @classmethod

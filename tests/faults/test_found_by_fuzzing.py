@@ -155,3 +155,12 @@ def test_training_images_that_the_network_does_not_take_are_refused():
         creditscope.audit(OWN[0](0), BATCHES, training=[(INPUTS[:, :5], LABELS)], check_gradient=False)
     with pytest.raises(InvalidInput, match="The labels of training go from 1 to 3, but the model has 3 logits"):
         creditscope.audit(OWN[0](0), BATCHES, training=[(INPUTS, LABELS + 1)], check_gradient=False)
+
+
+def test_tied_weights_workers_and_counts_of_other_kinds_are_refused_or_taken_as_numbers():
+    with pytest.raises(InvalidInput, match="tied must be 'embedding' or 'readout'"):
+        creditscope.rule("dfa", OWN[0](0), example=BATCHES[0], tied=np.ones(3))
+    with pytest.raises(InvalidInput, match="workers must be a whole number"):
+        creditscope.experiment(*OWN, seeds=[0], batches=BATCHES, workers=10**400)
+    methods = {"a": {0: 0.5, 1: 0.6}, "b": {0: 0.4, 1: 0.5}}
+    assert creditscope.compare(methods, images=torch.tensor(9)) == creditscope.compare(methods, images=9)

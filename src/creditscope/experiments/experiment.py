@@ -179,7 +179,7 @@ def _opened(store: Path | str | None) -> ExperimentStore | None:
 
 
 def _check_workers(workers: Any) -> None:
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+    if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= 10_000:
         raise InvalidInput(
             f"workers must be a whole number of at least 1, got {workers!r}.\nNothing was trained. Pass workers=1."
         )

@@ -194,7 +194,7 @@ def adapted(
     tied: Tied | None = None,
 ) -> StagedNetwork:
     """A network of ours as it is, any other model through its stream; `example` is a batch of inputs."""
-    if tied not in (None, *get_args(Tied)):
+    if tied is not None and not (isinstance(tied, str) and tied in get_args(Tied)):
         raise InvalidInput(
             f"tied must be 'embedding' or 'readout', got {tied!r}.\n"
             "It decides which of two updates a shared weight gets. Choose one of the two, or leave it out."

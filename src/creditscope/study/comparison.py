@@ -74,7 +74,8 @@ def compare(
             "There is no pair to compare. Pass {'bp': {0: 0.71, 1: 0.73}, 'dfa': {0: 0.31, 1: 0.30}}."
         )
     check_flags(unmatched=unmatched)
-    _check_numbers(seeds, images)
+    images = _checked_images(images)
+    _check_seeds(seeds)
     known = {_images(method) for method in methods.values()} - {None}
     if len(known) > 1:
         raise InvalidInput(
@@ -89,10 +90,16 @@ def compare(
     return Comparison(compare_all(by_seed, images if images is not None else next(iter(known), None)))
 
 
-def _check_numbers(seeds: Any, images: Any) -> None:
-    """Refuse seeds that are not whole numbers or are named twice, and a number of images below 1."""
-    if images is not None and as_count("images", images) == 0:
+def _checked_images(images: Any) -> int | None:
+    """The number of test images, None if it is not known."""
+    count = None if images is None else as_count("images", images)
+    if count == 0:
         raise InvalidInput("images = 0: no accuracy is that of no images.\nPass the number of test images.")
+    return count
+
+
+def _check_seeds(seeds: Any) -> None:
+    """Refuse seeds that are not whole numbers, or are named twice."""
     if seeds is None:
         return
     if not isinstance(seeds, Sequence) or any(type(seed) is not int for seed in seeds) or len({*seeds}) < len(seeds):
