@@ -277,7 +277,7 @@ def page(made: Sequence[Picture]) -> str:
 
 def charts(made: Sequence[Picture]) -> dict[Path, str]:
     """The files of the pictures."""
-    styles = {scheme: replace(style, width=250, height=200) for scheme, style in STYLES.items()}
+    styles = {scheme: replace(style, width=320, height=190) for scheme, style in STYLES.items()}
     return {
         IMAGES / f"see-{picture.name}-{scheme}.svg": rendered(picture.draw(style), "svg").decode()
         for picture in made

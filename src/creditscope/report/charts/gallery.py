@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from creditscope.report.charts.inputs import ChartInputs, ChartPlan
@@ -29,8 +29,12 @@ def panel_of(plan: ChartPlan, inputs: ChartInputs, title: str = "") -> GalleryPa
 
 
 def side_by_side(panels: Sequence[GalleryPanel], style: Style, *, same_axis: bool = False) -> dict[str, Any]:
-    """The Vega-Lite specification of all panels; with `same_axis` they share the vertical one."""
-    charts = [_chart(panel, style) for panel in panels]
+    """The Vega-Lite specification of all panels; with `same_axis` they share the vertical one.
+
+    Together they are about as wide as one chart, so that their letters can still be read on a telephone.
+    """
+    width = style.width if style.width == "container" else style.width // len(panels)
+    charts = [_chart(panel, replace(style, width=width)) for panel in panels]
     title = {"font": style.font, "fontSize": style.font_size, "color": style.palette.ink, "anchor": "start"}
     spec: dict[str, Any] = {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",

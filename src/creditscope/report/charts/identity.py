@@ -15,7 +15,7 @@ from creditscope.report.charts.theme import PAPER, Style
 if TYPE_CHECKING:
     import altair as alt
 
-SIDE = 208  # pixels of a panel
+SIDE = 156  # pixels of a panel: two of them can be read on a telephone
 COLUMNS = 2
 ANSWERS = ("agrees", "differs", "undecided")
 SHAPES = ("circle", "cross", "diamond")
@@ -49,7 +49,7 @@ def identity_chart(dots: Sequence[IdentityDot], style: Style = PAPER) -> dict[st
 
     panels = list(dict.fromkeys(dot.panel for dot in dots))
     charts = [_panel(panel, [dot for dot in dots if dot.panel == panel], style) for panel in panels]
-    chart = alt.concat(*charts, columns=COLUMNS, spacing=24)
+    chart = alt.concat(*charts, columns=COLUMNS, spacing=16)
     return {**chart.to_dict(), "config": style.config() | {"title": _title(style)}}
 
 
