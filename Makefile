@@ -171,6 +171,9 @@ validation: install $(WATCHER)/.installed $(OTHERS)/.installed ## audit every pl
 	OMP_NUM_THREADS=1 $(WATCHER)/bin/python -m tests.planted.watcher results/weightwatcher.json
 	$(BIN)/python docs/generate/validation.py
 
+demo-seeds: install ## train and audit the demonstration's DFA on six seeds; six minutes on one core
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.planted.demo_seeds results/demo_seeds.json
+
 explore: install ## measure the page with the scale to drag again, and write it; ten seconds
 	OMP_NUM_THREADS=1 $(BIN)/python docs/measure_scale.py
 	$(BIN)/python docs/generate/explore.py
