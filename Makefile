@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help install install-all system test test-all test-thirdparty test-wheel test-newest fuzz lint lint-counts types demo reproduce validation timm-families explore pictures benchmarks docs site constraints clean
+.PHONY: help install install-all system test test-all test-thirdparty test-wheel test-newest fuzz lint lint-counts types demo reproduce validation demo-seeds timm-families explore pictures benchmarks docs site constraints clean
 
 PYTHON ?= python3
 JOBS ?= 2

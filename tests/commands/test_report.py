@@ -91,7 +91,8 @@ def test_an_unknown_format_and_an_unknown_suffix_are_refused(store, creditscope)
 def test_a_format_of_a_plugin_is_listed_printed_and_chosen_by_its_suffix(store, creditscope, monkeypatch):
     monkeypatch.setattr(formats, "_entries", {name: formats[name] for name in formats})
     (store / "one_line.py").write_text(PLUGIN)
-    assert "one-line  The verdict alone (.line)" in creditscope("list", "formats", "--plugin", "one_line").out
+    listed = creditscope("list", "formats", "--plugin", "one_line").out.splitlines()
+    assert "one-line The verdict alone (.line)" in [" ".join(line.split()) for line in listed]
     assert creditscope("report", "report.json", "--out", "verdict.line").code == 0
     assert (store / "verdict.line").read_text() == "FAIL(D1+D2+D3)"
 
