@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help install install-all system test test-all test-thirdparty test-wheel test-newest fuzz lint lint-counts types demo reproduce validation demo-seeds timm-families explore pictures benchmarks docs site constraints clean
+.PHONY: help install install-all system test test-all test-thirdparty test-wheel test-newest fuzz mutants lint lint-counts types demo reproduce validation demo-seeds timm-families explore pictures benchmarks docs site constraints clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -144,6 +144,9 @@ test-newest: install ## the same with the newest versions that pyproject.toml al
 
 fuzz: install ## thousands of bad invocations, odd calls and disturbed stores; half an hour and more
 	$(PYTEST) -n $(JOBS) --hypothesis-profile=fuzz -m "slow or not slow" tests/faults/test_fuzzed_*.py
+
+mutants: install ## change what decides a verdict, one operator or number at a time, list what no test notices; a night
+	$(BIN)/python -m tests.faults.mutants
 
 lint: install ## ruff: rules and format
 	$(BIN)/ruff check .

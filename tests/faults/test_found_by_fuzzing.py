@@ -13,6 +13,7 @@ from creditscope.cli import run
 from creditscope.control import Control
 from creditscope.errors import BadFile, FunctionFailed, InvalidInput, UnknownName
 from creditscope.networks.build import build
+from creditscope.records.folder import previous_snapshot, recover_snapshot
 from creditscope.report.numbers import per_cent
 from creditscope.runs.run import train_into
 from creditscope.runs.spec import RunSpec
@@ -164,3 +165,12 @@ def test_tied_weights_workers_and_counts_of_other_kinds_are_refused_or_taken_as_
         creditscope.experiment(*OWN, seeds=[0], batches=BATCHES, workers=10**400)
     methods = {"a": {0: 0.5, 1: 0.6}, "b": {0: 0.4, 1: 0.5}}
     assert creditscope.compare(methods, images=torch.tensor(9)) == creditscope.compare(methods, images=9)
+
+
+def test_a_damaged_snapshot_that_is_its_own_predecessor_is_moved_aside(tmp_path):
+    snapshot = tmp_path / "0123456789abcdef.snapshot"
+    snapshot.write_bytes(b"damaged")
+    previous_snapshot(snapshot).hardlink_to(snapshot)  # the process was killed between the link and the rename
+    assert "starts again from its first epoch" in recover_snapshot(snapshot)
+    assert not snapshot.exists()
+    assert recover_snapshot(snapshot) == ""

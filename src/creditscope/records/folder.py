@@ -69,6 +69,7 @@ def recover_snapshot(path: Path) -> str:
         reason = snapshot_damage(path)
         if reason:
             aside = path.with_name(f"{path.name}.damaged")
+            aside.unlink(missing_ok=True)  # a rename onto another link to the same file would do nothing
             path.replace(aside)
             write_text(aside.with_name(f"{aside.name}.txt"), f"{reason}\n")
             notices.append(f"{path} is damaged: {reason}. It was moved to {aside.name}.")
