@@ -44,8 +44,9 @@ def with_their_state(calls: Sequence[Call], graph: Bottlenecks) -> list[Call]:
         }
         for one, other in pairwise(calls)
     ]
-    pairs = sorted(set.intersection(*handed)) if handed else []
-    last = calls[-1] if calls else None
+    shared = sorted(set.intersection(*handed)) if handed else []
+    first, last = (calls[0], calls[-1]) if calls else (None, None)
+    pairs = [(r, a) for r, a in shared if first and last and r < len(last.results) and a < len(first.arguments)]
     used = [pair for pair in pairs if last and graph.used_after(last.exit_edges[pair[0]], last.left_at)]
     result, argument = next(iter((*used, *pairs)), (0, 0))
     for call in calls:
