@@ -136,6 +136,9 @@ def odd_lines(draw: Any, material: Material) -> list[str]:
         name, takes = draw(st.sampled_from(OPTIONS[command]))
         line += [f"{name}={draw(odd.values)}"] if takes and draw(st.booleans()) else [name]
         line += [draw(odd.values)] if takes and "=" not in line[-1] else []
+    line += (
+        ["--epochs=-1"] if command in ("demo", "train") else []
+    )  # the last one counts: nothing is trained for minutes
     return [*command.split(), *line]
 
 
