@@ -6,7 +6,9 @@ broken, 75 memory or processes ran out, 130 Ctrl-C.
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -24,6 +26,7 @@ from creditscope.registry import did_you_mean
 from creditscope.terminal import clamp_width, complain, discard_output, flush, open_streams
 
 CRASH, INTERRUPTED = 70, 130
+UNUSABLE = (errno.ENAMETOOLONG, errno.ELOOP)  # a path that no file system would take
 # typer carries a click of its own in some versions: its base of all usage errors, whichever click that is
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -122,6 +125,12 @@ def _failed(error: Exception) -> int:
         discard_output()  # it may be what is full
         complain(f"Error: {lacking}")
         return lacking.exit_code
+    if isinstance(error, OSError) and error.errno in UNUSABLE:
+        complain(
+            f"Error: {str(error.filename)[:80]!r} cannot be a path: {os.strerror(error.errno or 0)}.\n"
+            "Nothing can be read or written there. Give another name."
+        )
+        return BAD_INPUT
     complain(traceback.format_exc())
     complain(
         f"creditscope {__version__} crashed. This is a bug in creditscope, not an error in your input.\n"

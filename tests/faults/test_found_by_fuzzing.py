@@ -174,3 +174,12 @@ def test_a_damaged_snapshot_that_is_its_own_predecessor_is_moved_aside(tmp_path)
     assert "starts again from its first epoch" in recover_snapshot(snapshot)
     assert not snapshot.exists()
     assert recover_snapshot(snapshot) == ""
+
+
+def test_a_name_that_no_file_system_takes_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["new", "method", "my_rule", "--out", "é" * 400]) == 2
+    said = capsys.readouterr().err
+    assert "cannot be a path: File name too long" in said
+    assert "Give another name" in said
+    assert not list(tmp_path.iterdir())

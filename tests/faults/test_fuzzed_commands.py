@@ -136,9 +136,8 @@ def odd_lines(draw: Any, material: Material) -> list[str]:
         name, takes = draw(st.sampled_from(OPTIONS[command]))
         line += [f"{name}={draw(odd.values)}"] if takes and draw(st.booleans()) else [name]
         line += [draw(odd.values)] if takes and "=" not in line[-1] else []
-    line += (
-        ["--epochs=-1"] if command in ("demo", "train") else []
-    )  # the last one counts: nothing is trained for minutes
+    if command in ("demo", "train"):  # the last one counts, so that nothing is trained for minutes;
+        line += ["--epochs=-1", "--epochs=-1"]  # an option without its value may take the first
     return [*command.split(), *line]
 
 
@@ -218,10 +217,9 @@ def at_most(seconds: int) -> Iterator[None]:
 
 
 def examples(count: int) -> settings:
-    """So many examples; the profile of `make fuzz` has many more."""
-    return settings(
-        max_examples=max(count, settings.default.max_examples // 4), suppress_health_check=list(HealthCheck)
-    )
+    """So many examples, the same ones every time; the profile of `make fuzz` has many more, drawn anew."""
+    many = max(count, settings.default.max_examples // 4)
+    return settings(max_examples=many, derandomize=many == count, suppress_health_check=list(HealthCheck))
 
 
 def invoke_all(material: Material, capsys: pytest.CaptureFixture[str], kinds: Any, count: int) -> Counter[int]:
