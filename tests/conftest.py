@@ -10,6 +10,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from creditscope.registry import Registry
+
 torch.set_num_threads(1)
 
 settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=25)
@@ -38,3 +40,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, reason in reasons.items():
             if item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """A program whose single command does what the test says."""
+
+    def put(function):
+        registry = Registry("command", "creditscope.commands")
+        registry._complete = True
+        registry.add("act", function)
+        registry.add("rest", lambda: 0)
+        monkeypatch.setattr("creditscope.cli.commands", registry)
+
+    return put

@@ -9,7 +9,6 @@ import pytest
 
 from creditscope import __version__, commands
 from creditscope.cli import run
-from creditscope.registry import Registry
 
 SLOW = ("torch", "scipy", "altair", "ray", "lightning", "numpy")
 
@@ -18,20 +17,6 @@ def started(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     """The program in a process of its own."""
     command = [sys.executable, "-m", "creditscope", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
-
-
-@pytest.fixture
-def only(monkeypatch):
-    """A program whose single command does what the test says."""
-
-    def put(function):
-        registry = Registry("command", "creditscope.commands")
-        registry._complete = True
-        registry.add("act", function)
-        registry.add("rest", lambda: 0)
-        monkeypatch.setattr("creditscope.cli.commands", registry)
-
-    return put
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import torch
 from creditscope.cli import run
 from creditscope.errors import BadFile, CreditscopeError, InvalidInput, NoRoom, OutOfResources
 from creditscope.machine import machine_error, memory
-from creditscope.registry import Registry
 from creditscope.study.engines.job import _run_error
 from creditscope.study.engines.local import _Worker
 
@@ -69,26 +68,12 @@ def test_any_other_error_is_not_the_machine(error):
     assert machine_error(error) is None
 
 
-@pytest.fixture
-def act(monkeypatch):
-    """A program whose single command does what the test says."""
-
-    def put(function):
-        registry = Registry("command", "creditscope.commands")
-        registry._complete = True
-        registry.add("act", function)
-        registry.add("rest", lambda: 0)
-        monkeypatch.setattr("creditscope.cli.commands", registry)
-        return run(["act"])
-
-    return put
-
-
 @pytest.mark.parametrize(
     ("function", "code"), [(unwritable, 74), (lambda: torch.empty(10**16), 75), (lambda: bytearray(10**16), 75)]
 )
-def test_the_exit_codes_are_74_for_disks_and_75_for_memory_without_a_traceback(act, function, code, capsys):
-    assert act(function) == code
+def test_the_exit_codes_are_74_for_disks_and_75_for_memory_without_a_traceback(only, function, code, capsys):
+    only(function)
+    assert run(["act"]) == code
     assert "Traceback" not in capsys.readouterr().err
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,8 +93,11 @@ def check_callable(what: str, function: object, wanted: str) -> None:
 
 
 @contextmanager
-def calling(what: str, wanted: str) -> Iterator[None]:
-    """Report an error of a user's own function as such; its traceback stays beneath as the cause."""
+def reported(told: Callable[[Exception], CreditscopeError]) -> Iterator[None]:
+    """Report an error of somebody else's code as one of ours, the error itself beneath as its cause.
+
+    Our own errors, and those of a machine that lacks something, pass as they are.
+    """
     try:
         yield
     except CreditscopeError:
@@ -102,7 +105,14 @@ def calling(what: str, wanted: str) -> Iterator[None]:
     except Exception as error:
         if machine_error(error) is not None:
             raise
-        raise FunctionFailed(
+        raise told(error) from error
+
+
+def calling(what: str, wanted: str) -> AbstractContextManager[None]:
+    """Report an error of a user's own function as such."""
+    return reported(
+        lambda error: FunctionFailed(
             f"{what} failed: {type(error).__name__}: {one_line(str(error), 200)}\n"
             f"There is nothing to measure without it. It must be {wanted}; its own traceback is above."
-        ) from error
+        )
+    )

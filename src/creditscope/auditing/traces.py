@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 from torch import Tensor, nn
 
+from creditscope.arguments import reported
 from creditscope.auditing.fingerprints import Fingerprints
 from creditscope.auditing.input_checks import check_labels, checked_batches
 from creditscope.batch import Batch, first_images
-from creditscope.errors import CreditscopeError, InvalidInput
-from creditscope.machine import machine_error
+from creditscope.errors import InvalidInput
 from creditscope.progress import step
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.guards import PROBE_IMAGES, check_answers, check_gradient
@@ -69,18 +69,12 @@ def traces(
     guards["disjoint"] = fingerprints.guard()
 
 
-@contextmanager
-def as_input_error(model: nn.Module, batch: Batch) -> Iterator[None]:
+def as_input_error(model: nn.Module, batch: Batch) -> AbstractContextManager[None]:
     """Report the model's own error on these inputs as an input error, not as a crash."""
-    try:
-        yield
-    except CreditscopeError:
-        raise
-    except Exception as error:
-        if machine_error(error) is not None:
-            raise
-        shape = tuple(batch.inputs.shape) if isinstance(batch.inputs, Tensor) else type(batch.inputs).__name__
-        raise InvalidInput(
+    shape = tuple(batch.inputs.shape) if isinstance(batch.inputs, Tensor) else type(batch.inputs).__name__
+    return reported(
+        lambda error: InvalidInput(
             f"{type(model).__name__} cannot take inputs of shape {shape}: {type(error).__name__}: {error}\n"
             "Nothing was measured. Check that the batches are the ones this network was trained on."
-        ) from error
+        )
+    )

@@ -15,6 +15,7 @@ from creditscope.errors import BadFile
 from creditscope.files import check_folder, write_text
 from creditscope.reading import read_text
 from creditscope.records.report import Report
+from creditscope.report.csv_text import csv_text
 from creditscope.report.numbers import limit, value
 from creditscope.verdict import Finding
 
@@ -98,11 +99,8 @@ class CsvLogger(Logger):
             self._rows = {old: row for old, row in self._before.items() if old < step}
         self._rows.setdefault(step, {}).update({name: repr(number) for name, number in scalars.items()})
         columns = dict.fromkeys(name for row in self._rows.values() for name in row)
-        text = io.StringIO()
-        writer = csv.DictWriter(text, [STEP, *columns], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({STEP: str(number), **row} for number, row in sorted(self._rows.items()))
-        write_text(self._path, text.getvalue())
+        rows = ({STEP: str(number), **row} for number, row in sorted(self._rows.items()))
+        write_text(self._path, csv_text([STEP, *columns], rows))
 
     def report(self, report: Report) -> None:
         """Write the report beside the file, as JSON and as a page."""
