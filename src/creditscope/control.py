@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from creditscope.errors import InvalidInput, UnknownName
-from creditscope.registry import unknown
+from creditscope.registry import did_you_mean
 
 Kind = Literal["none", "frozen", "shallow", "ladder"]
 RUNG = re.compile(r"ladder-(0|[1-9][0-9]*)")  # one spelling per rung, so that equal runs have equal keys
@@ -29,8 +29,10 @@ class Control:
                     return cls(text)
             if rung := RUNG.fullmatch(text):
                 return cls("ladder", int(rung[1]))
-        question, _, _ = unknown("control", str(text), ["none", "frozen", "shallow", "ladder-1"]).partition("\n")
-        raise UnknownName(f"{question}\nKnown: none, frozen, shallow, ladder-0, ladder-1 and so on.")
+        hint = did_you_mean(str(text), ["none", "frozen", "shallow", "ladder-1"])
+        raise UnknownName(
+            f"There is no control called {str(text)!r}.{hint}\nKnown: none, frozen, shallow, ladder-0, ladder-1 and so on."
+        )
 
     @classmethod
     def ladder(cls, depth: int) -> list[Control]:

@@ -44,7 +44,7 @@ def _own_reference(updates: UpdateEvidence) -> dict[str, Measurement]:
     if aligned is None:
         return {}
     if isinstance(aligned, Missing):
-        return {"gamma_own": Measurement(math.nan, cause=aligned.reason.value, note=f"{name}; {aligned.text}")}
+        return {"gamma_own": Measurement(math.nan, cause=aligned.reason.value, note=aligned.text)}
     measures, on = {}, f"{aligned.images:,} images"
     if aligned.layers:
         lost = f"; undefined for up to {aligned.undefined:,}" if aligned.undefined else ""

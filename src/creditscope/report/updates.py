@@ -23,7 +23,7 @@ def own_reference(report: Report) -> str:
     for own, usual, what, over in compared:
         measure, beside = report.measures.get(own), report.measures.get(usual)
         if measure is not None and measure.cause:
-            parts.append(f"It was not computed: {measure.note.partition('; ')[2]}.")
+            parts.append(f"It was not computed: {measure.note}.")
         elif measure is not None:
             also = f", with BP {number(beside.value)}" if beside is not None else ""
             parts.append(f"Cosine of the {what} with it {number(measure.value)}{also} (mean over {over}).")
