@@ -31,7 +31,8 @@ class Control:
                 return cls("ladder", int(rung[1]))
         hint = did_you_mean(str(text), ["none", "frozen", "shallow", "ladder-1"])
         raise UnknownName(
-            f"There is no control called {str(text)!r}.{hint}\nKnown: none, frozen, shallow, ladder-0, ladder-1 and so on."
+            f"There is no control called {str(text)!r}.{hint}\n"
+            "Known: none, frozen, shallow, ladder-0, ladder-1 and so on."
         )
 
     @classmethod
