@@ -22,8 +22,8 @@ from creditscope.datasets.tensors import Dataset
 from creditscope.methods import methods
 from creditscope.methods.rule import Moment
 from creditscope.networks.build import build
-from creditscope.training.fit import _begin, _Run
 from creditscope.training.recipe import Recipe
+from creditscope.training.run import Run, begin
 
 BATCH, WIDTH, DEPTH, SHAPE, CLASSES = 128, 256, 4, (3, 32, 32), 10
 STEPS = 8  # in one measurement
@@ -54,13 +54,13 @@ def noise(count: int = 50_000) -> Dataset:
     return Dataset("noise", *parts, CLASSES, MEAN, STD, crop=4, flip=True)
 
 
-def begun(method: str, data: Dataset) -> _Run:
+def begun(method: str, data: Dataset) -> Run:
     """A run that is ready for its first step."""
     network = build("resmlp", SHAPE, CLASSES, 0, d=WIDTH, depth=DEPTH)
-    return _begin(network, methods[method](), data, Recipe(), 0)
+    return begin(network, methods[method](), data, Recipe(), 0)
 
 
-def endless(run: _Run) -> Iterator[object]:
+def endless(run: Run) -> Iterator[object]:
     """Steps as `fit` takes them, epoch after epoch."""
     run.network.train()
     while True:
@@ -127,7 +127,7 @@ def spent(work: Callable[[], object], chosen: Callable[[str], bool], repeats: in
     return min(found)
 
 
-def shares(run: _Run, whole: float) -> dict[str, float]:
+def shares(run: Run, whole: float) -> dict[str, float]:
     """Of one step: matrix products, optimiser, data, other operations; the rest is Python, memory and cold caches."""
     order = torch.randperm(len(run.data.train.labels), generator=run.generator).split(BATCH)
     batch = run.data.training_batch(order[0], run.generator)

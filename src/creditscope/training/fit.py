@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from creditscope import __version__
-from creditscope.batch import Batch
-from creditscope.credit import Credit
 from creditscope.datasets.tensors import Dataset
-from creditscope.errors import BadFile, InvalidInput
+from creditscope.errors import BadFile
 from creditscope.methods.adapted import adapted
 from creditscope.methods.binding import judged_by
-from creditscope.methods.descent import Descent, laid_out
 from creditscope.methods.loss import LOSSES
-from creditscope.methods.rule import BoundRule, CreditRule, Diverged, Feedback, Moment, run_generator
+from creditscope.methods.rule import CreditRule
 from creditscope.networks.staged import StagedNetwork
 from creditscope.provenance import source_commit
 from creditscope.records.folder import recover_snapshot
-from creditscope.records.run import Divergence, HistoryRow, NetworkFacts, RunRecord
+from creditscope.records.run import HistoryRow, NetworkFacts, RunRecord
 from creditscope.training.checkpoint import Checkpoint
-from creditscope.training.history import BEFORE, Done, measured
+from creditscope.training.history import BEFORE, measured
 from creditscope.training.recipe import REVISION, Recipe
-from creditscope.training.snapshots import Snapshot, gathered, read_snapshot, write_snapshot
+from creditscope.training.run import Run, begin
+from creditscope.training.snapshots import Snapshot, read_snapshot, write_snapshot
 
 
 def fit(
@@ -72,139 +69,96 @@ def fit(
     >>> checkpoint.record.method.formula, len(checkpoint.record.history)
     ('a_l = e B_l,  e = softmax(logits) - onehot(labels)', 1)
     """
-    started, checksum = time.perf_counter(), data.checksum
-    device = next(network.parameters()).device
-    data = data.to(device)
-    staged = adapted(network, data.example.inputs, blocks=blocks)
-    loss_fn = LOSSES[recipe.loss]
-    if loss_fn is not None:
-        staged = judged_by(staged, loss_fn)
-    identity = _identity(staged, rule, data, recipe, f"seed {seed}, data {checksum}{_other_threads()}")
-    run = _begin(staged, rule, data, recipe, seed)
-    if snapshot is not None:
-        if notice := recover_snapshot(snapshot):
-            warnings.warn(notice, stacklevel=2)
-        if snapshot.exists():
-            run.restore(_own(read_snapshot(snapshot), identity, snapshot))
-    saved = time.perf_counter()
-    while len(run.history) < recipe.epochs and run.diverged is None:
-        row = run.epoch(len(run.history))
+    training = Fit.start(network, rule, data, recipe, seed, blocks=blocks, spec=spec, resolved=resolved, snapshot=snapshot)
+    while training.going:
+        row = training.run.epoch()
         if on_epoch is not None:
             on_epoch(row)
-        if snapshot is not None and run.diverged is None and time.perf_counter() - saved > snapshot_seconds:
-            write_snapshot(snapshot, run.state(identity))
-            saved = time.perf_counter()
-    if not run.history:
-        run.history.append(measured(run.credit, run.data, BEFORE))
-    record = RunRecord(
-        spec=dict(spec or {}),
-        resolved=dict(resolved or _resolved(staged, rule, data, recipe, seed)),
-        method=rule.innermost.facts,
-        network=_network_facts(staged),
-        versions={"creditscope": __version__, "torch": torch.__version__, "python": platform.python_version()},
-        commit=source_commit(),
-        device=str(device),
-        threads=torch.get_num_threads(),
-        data_checksum=checksum,
-        test_images=len(data.test.labels),
-        history=tuple(run.history),
-        diverged=run.diverged,
-        timings={"seconds": round(time.perf_counter() - started, 3)},
-    )
-    return Checkpoint(run.network, rule, run.feedback, record, run.example)
+        training.keep(snapshot_seconds)
+    return training.checkpoint()
 
 
 @dataclass(slots=True)
-class _Run:
-    """The moving parts of one run."""
+class Fit:
+    """A run under way, with what its record and its snapshot need besides.
 
-    network: StagedNetwork
-    rule: CreditRule
-    feedback: Feedback
-    data: Dataset
-    recipe: Recipe
-    generator: torch.Generator
-    optimiser: torch.optim.Optimizer
-    example: Batch
-    history: list[HistoryRow]
-    seed: int
-    diverged: Divergence | None = None
+    checksum   of the data as they were given
+    identity   a hash of all that decides the run, so that its snapshot is never taken for another run's
+    started, saved   when the run and its last snapshot were, in seconds of `time.perf_counter`
+    """
+
+    run: Run
+    spec: Mapping[str, Any]
+    resolved: Mapping[str, Any]
+    checksum: str
+    identity: str
+    snapshot: Path | None
+    started: float
+    saved: float
+
+    @classmethod
+    def start(
+        cls,
+        network: nn.Module,
+        rule: CreditRule,
+        data: Dataset,
+        recipe: Recipe,
+        seed: int,
+        *,
+        blocks: str | Sequence[str] | None = None,
+        spec: Mapping[str, Any] | None = None,
+        resolved: Mapping[str, Any] | None = None,
+        snapshot: Path | None = None,
+    ) -> Fit:
+        """A run before its first epoch, or as its snapshot left it; arguments as of `fit`."""
+        started, checksum = time.perf_counter(), data.checksum
+        data = data.to(next(network.parameters()).device)
+        staged = adapted(network, data.example.inputs, blocks=blocks)
+        loss_fn = LOSSES[recipe.loss]
+        if loss_fn is not None:
+            staged = judged_by(staged, loss_fn)
+        identity = _identity(staged, rule, data, recipe, f"seed {seed}, data {checksum}{_other_threads()}")
+        resolved = dict(resolved or _resolved(staged, rule, data, recipe, seed))
+        run = begin(staged, rule, data, recipe, seed)
+        if snapshot is not None:
+            if notice := recover_snapshot(snapshot):
+                warnings.warn(notice, stacklevel=3)
+            if snapshot.exists():
+                run.restore(_own(read_snapshot(snapshot), identity, snapshot))
+        return cls(run, dict(spec or {}), resolved, checksum, identity, snapshot, started, time.perf_counter())
 
     @property
-    def credit(self) -> BoundRule:
-        """The rule with its feedback, as the audit of the finished run will ask it."""
-        return BoundRule(self.rule, self.network, self.feedback, self.example)
+    def going(self) -> bool:
+        """Whether another epoch is to come."""
+        return len(self.run.history) < self.run.recipe.epochs and self.run.diverged is None
 
-    def epoch(self, epoch: int) -> HistoryRow:
-        """One pass over the training set, in an order of its own, and a row of the history."""
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.recipe.rate(epoch)
-        self.network.train()
-        losses: list[Tensor] = []
-        auxiliary: list[dict[str, Tensor]] = []
-        try:
-            with torch.random.fork_rng(devices=[]):  # dropout in a model of the user's own draws from it
-                torch.manual_seed(_epoch_seed(self.seed, epoch))
-                for credit in self._steps(epoch):
-                    losses.append(credit.loss)
-                    auxiliary.append(credit.auxiliary)
-        except Diverged as stop:
-            self.diverged = Divergence(epoch=epoch, step=len(losses), why=str(stop))
-        named = auxiliary[0] if auxiliary else ()
-        means = {name: torch.stack([row[name] for row in auxiliary]).mean().item() for name in named}
-        self.diverged = self.diverged or self._divergence(epoch, losses, means)
-        done = Done(epoch, torch.stack(losses).mean().item() if losses else math.nan, means)
-        self.history.append(measured(self.credit, self.data, done))
-        return self.history[-1]
+    def keep(self, seconds: float) -> None:
+        """Write a snapshot if the last one is older than so many seconds."""
+        if self.snapshot is not None and self.run.diverged is None and time.perf_counter() - self.saved > seconds:
+            write_snapshot(self.snapshot, self.run.state(self.identity))
+            self.saved = time.perf_counter()
 
-    def _steps(self, epoch: int) -> Iterator[Credit]:
-        """One update per batch, and the credit behind it."""
-        learning = self.rule.scope(self.network).parameters(self.network)
-        steps = len(self.data.train.labels) // self.recipe.batch_size
-        descent = Descent.of(self.optimiser)
-        for step, batch in enumerate(self._batches()):
-            progress = (epoch + step / steps) / self.recipe.epochs
-            moment = Moment(progress, self.generator, step == 0, descent)
-            credit = self.rule.learn(self.network, self.feedback, batch, moment)
-            for name, parameter in learning.items():
-                parameter.grad = laid_out(credit.gradients.get(name), parameter)
-            self.optimiser.step()
-            yield credit
-
-    def _batches(self) -> Iterator[Batch]:
-        """The training set in random order; the last partial batch is dropped."""
-        size = self.recipe.batch_size
-        order = torch.randperm(len(self.data.train.labels), generator=self.generator)
-        for start in range(0, len(order) - size + 1, size):
-            yield self.data.training_batch(order[start : start + size], self.generator)
-
-    def _divergence(self, epoch: int, losses: list[Tensor], auxiliary: dict[str, float]) -> Divergence | None:
-        """Why the run stops here: a loss or weights that are not finite, or an objection of the rule."""
-        for step, finite in enumerate(torch.stack(losses).isfinite().tolist() if losses else []):
-            if not finite:
-                return Divergence(epoch=epoch, step=step, why=f"the training loss was {losses[step].item()}")
-        objection = self.rule.objection(auxiliary)
-        if objection:
-            return Divergence(epoch=epoch, why=objection)
-        for name, tensor in self.network.state_dict().items():
-            if not tensor.isfinite().all():
-                return Divergence(epoch=epoch, why=f"not every number in {name} was finite after the last step")
-        return None
-
-    def state(self, identity: str) -> Snapshot:
-        """The whole state of the run."""
-        tensors = gathered(self.network, self.feedback, self.optimiser, self.generator)
-        return Snapshot(identity, tensors, tuple(self.history))
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Resume from a snapshot."""
-        self.history = list(snapshot.history)
-        self.feedback = snapshot.restore(self.network, self.feedback, self.optimiser, self.generator)
-
-
-def _epoch_seed(seed: int, epoch: int) -> int:
-    """The seed of PyTorch's global generator in one epoch: a resumed run draws what an uninterrupted one draws."""
-    return int.from_bytes(hashlib.sha256(f"epoch {epoch} of run {seed}".encode()).digest()[:4], "big")
+    def checkpoint(self) -> Checkpoint:
+        """The trained network with its record."""
+        run = self.run
+        if not run.history:
+            run.history.append(measured(run.credit, run.data, BEFORE))
+        record = RunRecord(
+            spec=dict(self.spec),
+            resolved=dict(self.resolved),
+            method=run.rule.innermost.facts,
+            network=_network_facts(run.network),
+            versions={"creditscope": __version__, "torch": torch.__version__, "python": platform.python_version()},
+            commit=source_commit(),
+            device=str(run.example.labels.device),
+            threads=torch.get_num_threads(),
+            data_checksum=self.checksum,
+            test_images=len(run.data.test.labels),
+            history=tuple(run.history),
+            diverged=run.diverged,
+            timings={"seconds": round(time.perf_counter() - self.started, 3)},
+        )
+        return Checkpoint(run.network, run.rule, run.feedback, record, run.example)
 
 
 def _resolved(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Recipe, seed: int) -> dict[str, Any]:
@@ -246,24 +200,3 @@ def _own(snapshot: Snapshot, identity: str, path: Path) -> Snapshot:
             "Resuming from it would mix two runs in one record. Remove it, or name another file."
         )
     return snapshot
-
-
-def _begin(network: StagedNetwork, rule: CreditRule, data: Dataset, recipe: Recipe, seed: int) -> _Run:
-    """Draw the feedback and set up the optimiser."""
-    if len(data.train.labels) < recipe.batch_size:
-        raise InvalidInput(
-            f"A batch size of {recipe.batch_size} exceeds the {len(data.train.labels)} training samples of "
-            f"{data.name}.\nNo step would be taken. Choose a smaller batch size."
-        )
-    generator = run_generator(seed)
-    if not recipe.augment:
-        data = replace(data, crop=0, flip=False)
-    if recipe.random_labels:
-        drawn = torch.randint(data.classes, data.train.labels.shape, generator=generator)
-        data = replace(data, train=Batch(data.train.inputs, drawn.to(data.train.labels.device)))
-    example = data.example
-    network = rule.prepare(network, example)
-    feedback = rule.feedback(network, example, generator).to(example.labels.device)
-    optimiser = recipe.descent(rule.scope(network).parameters(network).values())
-    feedback = rule.equip(feedback, Descent.of(optimiser))
-    return _Run(network, rule, feedback, data, recipe, generator, optimiser, example, [], seed)
