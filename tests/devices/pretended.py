@@ -18,13 +18,25 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 try:
-    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+    from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
 except ImportError:
     pytest.skip("this PyTorch registers no device from Python", allow_module_level=True)
 
 aten = torch.ops.aten
 NAME = "pretended"
-_setup_privateuseone_for_python_backend(NAME)
+
+
+class _Module(_DummyBackendModule):  # type: ignore[misc]
+    """The module torch.pretended; what is drawn on the device comes from the CPU's own random state."""
+
+    def get_rng_state(self, device: Any = None) -> Tensor:
+        return torch.get_rng_state()
+
+    def set_rng_state(self, state: Tensor, device: Any = None) -> None:
+        torch.set_rng_state(state)
+
+
+_setup_privateuseone_for_python_backend(NAME, _Module())
 DEVICE = torch.device(NAME, 0)
 # Their results, or the shapes of their results, are needed by the host
 WAITS = {"_local_scalar_dense", "is_nonzero", "equal", "allclose", "nonzero", "masked_select", "_unique2", "unique_dim"}
