@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +82,16 @@ def check_flags(**given: object) -> None:
             raise InvalidInput(
                 f"{what} must be True or False, got {one_line(repr(flag))}.\nIt is not clear which was meant."
             )
+
+
+def check_choice(what: str, given: object, choices: Sequence[str], because: str) -> None:
+    """Refuse what is not one of a few words; `because` says what the choice decides."""
+    if given not in choices:
+        first, last = ", ".join(map(repr, choices[:-1])), repr(choices[-1])
+        raise InvalidInput(
+            f"{what} must be {first} or {last}, got {given!r}.\n"
+            f"{because} Choose one of the {('two', 'three')[len(choices) - 2]}."
+        )
 
 
 def check_callable(what: str, function: object, wanted: str) -> None:

@@ -154,7 +154,8 @@ def costates(width: int, depth: int, steps: int, generator: torch.Generator) -> 
     feedback = Feedback({}, networks, torch.optim.Adam(learning, lr=1e-3, fused=True))
     for _ in range(steps):
         states, target = trajectory(moves, 8 * width, generator)
-        step_auxiliary(feedback, value_loss(feedback, states, target, (states[-1] - target) / width, generator).loss)
+        deepest = (states[-1] - target)[None] / width
+        step_auxiliary(feedback, value_loss(feedback, states, target, deepest, generator).loss)
         rule.after_auxiliary_step(feedback)
     states, target = trajectory(moves, 512, generator)
     truth = [(states[-1] - target) / width]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -294,6 +295,8 @@ def test_nudges_are_a_share_of_the_state_over_the_slope(batch: Batch) -> None:
         ({"step_size": -0.1}, "step_size must be a positive number, got -0.1"),
         ({"beta": -1.0}, "beta must be a finite number of at least 0, got -1.0"),
         ({"normalisation": "half"}, "normalisation must be .*, got 'half'"),
+        ({"updates_at": "both"}, "updates_at must be 'free' or 'nudged', got 'both'"),
+        ({"updates_at": "nudged", "two_sided": True}, "given together with two_sided"),
     ],
 )
 def test_options_under_which_nothing_settles_are_refused(options: dict[str, Any], found: str) -> None:
@@ -310,6 +313,28 @@ def test_a_relaxation_too_short_to_reach_the_first_state_is_refused(batch: Batch
     missed = EquilibriumPropagation(steps=3).credit(network, NOTHING, batch).signals[0]
     assert reached.norm() > 0
     assert missed.norm() == 0
+    EquilibriumPropagation(steps=1, too_short=True).feedback(network, batch, generator)
+    *below, top = EquilibriumPropagation(steps=1, step_size=0.5, too_short=True).credit(network, NOTHING, batch).signals
+    assert all(signal.norm() == 0 for signal in below)  # one step moves h_L alone: a_L = step size · g_L
+    torch.testing.assert_close(top, 0.5 * capture(find_stream(network), batch).gradients[-1])
+
+
+def test_updates_at_the_nudged_states_descend_the_energy_there(batch: Batch) -> None:
+    network, beta = small("resmlp"), 0.2
+    rule = EquilibriumPropagation(beta=beta, steps=9, step_size=0.1, guard=False, updates_at="nudged")
+    found, free = rule.credit(network, NOTHING, batch), replace(rule, updates_at="free").credit(network, NOTHING, batch)
+    states = tuple(state.detach() for state in network.states(batch.inputs))
+    nudge = torch.full((5,), beta, dtype=torch.float64)
+    settled = relax(network, states, batch.labels, nudge, Schedule(9, 0.1, guard=False)).states
+    errors = [h - predicted for h, predicted in zip(settled[1:], network.stages_at(settled[:-1]), strict=True)]
+    energy = sum((error**2).sum() for error in errors) / 2 / beta / len(batch.labels)
+    names = [name for name, _ in network.named_parameters() if name.startswith("blocks")]
+    expected = torch.autograd.grad(energy, [network.get_parameter(name) for name in names])
+    for name, gradient in zip(names, expected, strict=True):
+        torch.testing.assert_close(found.gradients[name], gradient, rtol=1e-8, atol=1e-12)
+    assert not torch.equal(found.gradients["blocks.0.w1.weight"], free.gradients["blocks.0.w1.weight"])
+    for name in free.gradients.keys() - set(names):
+        assert torch.equal(found.gradients[name], free.gradients[name])
 
 
 @pytest.mark.slow

@@ -74,7 +74,7 @@ def test_a_sample_without_credit_stays_at_zero(shape: tuple[int, ...]) -> None:
 def test_an_unknown_normalisation_is_refused() -> None:
     with pytest.raises(InvalidInput, match="normalisation must be 'sample', 'batch' or 'none', got 'rms'") as found:
         check_normalisation("rms")
-    assert "no other value is guessed at" in str(found.value)
+    assert "whether the stream explodes" in str(found.value)
 
 
 def test_the_pieces_add_up_to_the_forward_pass(network: StagedNetwork, batch: Batch) -> None:

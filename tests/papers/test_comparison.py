@@ -12,7 +12,16 @@ from hypothesis import strategies as some
 from scipy import stats
 from tests.papers.made import figure
 
-from creditscope.papers.comparison import TOLERANCE, Agreement, Basis, compare, compare_flags, rounded, welch_of
+from creditscope.papers.comparison import (
+    TOLERANCE,
+    Agreement,
+    Basis,
+    compare,
+    compare_flags,
+    errors_apart,
+    rounded,
+    welch_of,
+)
 
 AGREES, DIFFERS, UNDECIDED = Agreement.AGREES, Agreement.DIFFERS, Agreement.UNDECIDED
 NOT_PUBLISHED, NOT_RUN = Agreement.NOT_PUBLISHED, Agreement.NOT_RUN
@@ -334,3 +343,22 @@ FAILED, SILENT = figure(flags=("(a)", "(b)", "(d)")), figure(flags=())
 def test_flags_agree_where_they_are_the_same_on_every_seed(found, theirs, unknown, agreement, note):
     compared = compare_flags(found, theirs, unknown)
     assert (compared.agreement, compared.note) == (agreement, note)
+
+
+@pytest.mark.parametrize(
+    ("values", "published", "kind", "errors"),
+    [
+        ([0.5], {"mean": 0.3, "std": 0.1}, "share", 2 / math.sqrt(1 + 1 / 3)),
+        ([0.4, 0.6], {"mean": 0.3, "std": 0.1, "seeds": 2}, "share", 2.0),  # their spread, whatever ours is
+        ([0.5], {"mean": 0.3}, "share", 0.2 / 0.01),  # no spread: half the tolerance is one
+        ([1e3], {"mean": 1e5}, "scale", 2 / 0.25),
+        ([1e3], {"values": [1e4, 1e5, 1e6]}, "scale", 2 / math.sqrt(1 + 1 / 3)),
+        ([-0.12], {"mean": 0.12}, "size", 4.0),  # of any size: half of itself is one
+        ([0.34], {"mean": 0.3}, "cosine", 0.0),  # 0.3 is what 0.34 is printed as
+        ([4e-9], {"high": 4.2e-9}, "scale", 0.0),
+        ([math.nan], {"mean": 0.3}, "share", math.inf),
+        ([0.0], {"mean": 1e-5}, "scale", math.inf),
+    ],
+)
+def test_numbers_are_so_many_standard_errors_apart(values, published, kind, errors):
+    assert errors_apart(values, figure(**published), kind) == pytest.approx(errors, rel=1e-9)

@@ -14,7 +14,15 @@ from torch import Tensor, nn
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
-from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, forward_in_pieces
+from creditscope.methods.local import (
+    Index,
+    LocalPass,
+    LocalRule,
+    Normalisation,
+    check_index,
+    check_normalisation,
+    forward_in_pieces,
+)
 from creditscope.methods.relaxation import held_statistics, recorded_statistics
 from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope, example_states
 from creditscope.networks.staged import StagedNetwork, initialise
@@ -33,19 +41,23 @@ class Affine(nn.Linear):
 
 
 class BridgeNetwork(nn.Module):
-    """An MLP with SiLU on [h_l, l/L, e]; it sees h/rms(h) if it is scale-free."""
+    """An MLP with SiLU on [h_l, l/L, s·e]; it sees h/rms(h) if it is scale-free, and s is `error_scale`."""
 
-    def __init__(self, widths: list[int], *, scale_free: bool, generator: torch.Generator) -> None:
+    def __init__(
+        self, widths: list[int], *, scale_free: bool, error_scale: float = 1.0, generator: torch.Generator
+    ) -> None:
         super().__init__()
         with torch.random.fork_rng(devices=[]):  # nn.Linear draws from the global generator, which is not ours
             self.layers = nn.ModuleList(Affine(below, above) for below, above in pairwise(widths))
-        self.scale_free = scale_free
+        self.scale_free, self.error_scale = scale_free, error_scale
         initialise(self, generator)
 
     def forward(self, state: Tensor, position: Tensor, error: Tensor) -> Tensor:
         """state (..., N, d), position (..., 1) and error (N, classes) broadcast to (..., N, out)."""
         if self.scale_free:
             state = state / state.square().mean(-1, keepdim=True).sqrt().clamp_min(torch.finfo(state.dtype).tiny)
+        if self.error_scale != 1:
+            error = self.error_scale * error
         around = state.shape[:-1]
         signal = torch.cat([state, position.expand(*around, 1), error.expand(*around, error.shape[-1])], -1)
         for index, layer in enumerate(self.layers):
@@ -113,13 +125,30 @@ def learner(networks: nn.ModuleDict) -> torch.optim.Optimizer | None:
 
 @dataclass(frozen=True)
 class BridgeRule(AuxiliaryRule):
-    """An auxiliary network that serves every layer, for flat streams of one width."""
+    """An auxiliary network that serves every layer, for flat streams of one width.
+
+    scale_free   it sees h/rms(h) in place of h
+    error_scale  it sees s·e in place of e; s = 1/N gives the gradient of the mean loss over N samples at the logits
+    index        a block learns from the credit of its output, or of its input
+    """
 
     normalisation: Normalisation = "sample"
     scale_free: bool = False
+    error_scale: float = 1.0
+    index: Index = "output"
 
     def __post_init__(self) -> None:
         check_normalisation(self.normalisation)
+        check_index(self.index)
+        if not 0 < self.error_scale < float("inf"):
+            raise InvalidInput(
+                f"error_scale must be a positive number, got {self.error_scale!r}.\n"
+                "The auxiliary network would not see the error as it is. The default is 1."
+            )
+
+    def bridge_network(self, widths: list[int], generator: torch.Generator) -> BridgeNetwork:
+        """An auxiliary network that sees states and errors as this rule says."""
+        return BridgeNetwork(widths, scale_free=self.scale_free, error_scale=self.error_scale, generator=generator)
 
     @abstractmethod
     def auxiliary(self, width: int, classes: int, generator: torch.Generator) -> nn.ModuleDict:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,7 +10,16 @@ from torch import Tensor
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
-from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, drawn_again, normal
+from creditscope.methods.local import (
+    Index,
+    LocalPass,
+    LocalRule,
+    Normalisation,
+    check_index,
+    check_normalisation,
+    drawn_again,
+    normal,
+)
 from creditscope.methods.rule import Feedback, StandsFor, example_states
 from creditscope.networks.staged import StagedNetwork
 
@@ -41,7 +49,7 @@ class DirectFeedback(LocalRule):
     """
 
     normalisation: Normalisation = "sample"
-    index: Literal["output", "input"] = "output"
+    index: Index = "output"
 
     @property
     def stands_for(self) -> StandsFor | None:  # type: ignore[override]
@@ -50,11 +58,7 @@ class DirectFeedback(LocalRule):
 
     def __post_init__(self) -> None:
         check_normalisation(self.normalisation)
-        if self.index not in ("output", "input"):
-            raise InvalidInput(
-                f"index must be 'output' or 'input', got {self.index!r}.\n"
-                "It decides which credit a block receives, and so Γ at layer 1. Choose one of the two."
-            )
+        check_index(self.index)
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """One matrix per state whose credit is used."""
@@ -93,10 +97,6 @@ class DirectFeedback(LocalRule):
             _shaped(self.through(message, feedback.tensors[f"B.{min(layer, last)}"].to(seen.error)), state)
             for layer, state in enumerate(seen.hiddens)
         )
-
-    def receives(self, block: int) -> int:
-        """Its output's credit, or its input's."""
-        return block + 1 if self.index == "output" else block
 
 
 def _width(state: Tensor) -> int:

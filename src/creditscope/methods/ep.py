@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from creditscope.arguments import check_choice
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
 from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, forward_in_pieces
-from creditscope.methods.relaxation import Schedule, Settled, held_statistics, nudged_loss, recorded_statistics, relax
+from creditscope.methods.relaxation import (
+    Schedule,
+    Settled,
+    held_statistics,
+    nudged_loss,
+    predict,
+    recorded_statistics,
+    relax,
+)
 from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope
 from creditscope.networks.staged import StagedNetwork
 
@@ -48,6 +58,9 @@ class EquilibriumPropagation(LocalRule):
     As β → 0 at equilibrium a_l → g_l. The guard takes back a sample's step if E + βℓ rose, and halves its step size;
     a run in which more than half of an epoch's steps were taken back stops. BatchNorm keeps the statistics of the
     free phase while the states settle, as constants: samples settle independently of each other.
+
+    updates_at = "nudged"  the blocks' vector-Jacobian products are those at the settled h_l, not at the free ones
+    too_short              accept fewer steps than L + 1, with which the credit of the first states is 0
     """
 
     normalisation: Normalisation = "none"
@@ -57,6 +70,8 @@ class EquilibriumPropagation(LocalRule):
     step_size: float = 0.1
     two_sided: bool = False
     guard: bool = True
+    updates_at: Literal["free", "nudged"] = "free"
+    too_short: bool = False
 
     uses_weights_above = True
 
@@ -75,23 +90,37 @@ class EquilibriumPropagation(LocalRule):
                 "The rule itself chooses the sign of the nudge. Give a small β, or 0 for β_i = κ‖h_L‖/‖g_L‖."
             )
 
+        check_choice(
+            "updates_at", self.updates_at, ("free", "nudged"), "It decides where the blocks are differentiated."
+        )
+        if self.two_sided and self.updates_at == "nudged":
+            raise InvalidInput(
+                "updates_at = 'nudged' was given together with two_sided.\n"
+                "Two nudges settle at two points, and neither is meant. Choose one of the two options."
+            )
+
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """No feedback; refuses a relaxation that is too short to reach h_0."""
-        if self.steps < network.depth + 1:
+        if self.steps < network.depth + 1 and not self.too_short:
             raise InvalidInput(
                 f"steps must be at least {network.depth + 1} for {network.depth} blocks, got {self.steps}.\n"
-                "A nudge moves down one state per step, so the credit of h_0 would be 0. Give more steps."
+                "A nudge moves down one state per step, so the credit of h_0 would be 0. "
+                "Give more steps, or too_short = true."
             )
         return Feedback()
 
     def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
-        """A free forward pass, the relaxation, and the stages' vector-Jacobian products at the free states."""
+        """A free forward pass, the relaxation, and the stages' products at the free or nudged states."""
         with recorded_statistics(network) as statistics:
             seen = forward_in_pieces(network, batch, scope)
         with held_statistics(statistics):
             beta = self.nudge(network, seen)
             settled = self.settle(network, seen, beta)
-        update = self.update(network, seen, _signals(settled, beta), scope)
+            at = seen
+            if self.updates_at == "nudged":
+                stages = (seen.stages[0], *predict(network, settled[0].states).predicted)
+                at = replace(seen, pieces=replace(seen.pieces, stages=stages))
+        update = self.update(network, at, _signals(settled, beta), scope)
         rejected = torch.stack([side.rejected for side in settled]).mean()
         objective = torch.cat([side.objective for side in settled]).abs().mean()
         return replace(update, auxiliary={REJECTED: rejected, "objective": objective})

@@ -10,15 +10,16 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from creditscope.arguments import check_choice
 from creditscope.batch import Batch
 from creditscope.credit import Credit
-from creditscope.errors import InvalidInput
 from creditscope.methods.loss import full_precision, judged, widened
 from creditscope.methods.loss import output_error as output_error
 from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Scope
 from creditscope.networks.staged import Asked, Pieces, StagedNetwork
 
 Normalisation = Literal["sample", "batch", "none"]
+Index = Literal["output", "input"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +115,12 @@ def normalise(credit: Tensor, how: Normalisation) -> Tensor:
 
 def check_normalisation(how: str) -> None:
     """Refuse a normalisation that does not exist."""
-    if how not in get_args(Normalisation):
-        raise InvalidInput(
-            f"normalisation must be 'sample', 'batch' or 'none', got {how!r}.\n"
-            "It decides whether the stream explodes, so no other value is guessed at. Choose one of the three."
-        )
+    check_choice("normalisation", how, get_args(Normalisation), "It decides whether the stream explodes.")
+
+
+def check_index(index: str) -> None:
+    """Refuse a state whose credit no block could learn from."""
+    check_choice("index", index, get_args(Index), "It decides which credit a block receives, and so Γ at layer 1.")
 
 
 def normal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
@@ -141,14 +143,15 @@ class LocalRule(CreditRule):
     """
 
     normalisation: Normalisation
+    index: Index = "output"  # the state whose credit trains a block
 
     @abstractmethod
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
         """a_0..a_L, raw."""
 
     def receives(self, block: int) -> int:
-        """The index of the signal that a block learns from: that of its own output."""
-        return block + 1
+        """The index of the signal that a block learns from: that of its output, or of its input."""
+        return block + 1 if self.index == "output" else block
 
     def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
         """Forward, signals, one backward through all the pieces at once."""

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from creditscope.arguments import check_choice
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
@@ -66,11 +67,7 @@ class LocalLoss(LocalRule):
 
     def __post_init__(self) -> None:
         check_normalisation(self.normalisation)
-        if self.prediction not in get_args(Prediction):
-            raise InvalidInput(
-                f"prediction must be 'network', 'last' or 'sum', got {self.prediction!r}.\n"
-                "It decides whose accuracy is reported. Choose one of the three."
-            )
+        check_choice("prediction", self.prediction, get_args(Prediction), "It decides whose accuracy is reported.")
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """One head per state, and their optimiser."""

@@ -9,6 +9,7 @@ from typing import Literal, cast, get_args
 import torch
 from torch import Tensor, nn
 
+from creditscope.arguments import check_choice
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
@@ -104,11 +105,8 @@ class PredictiveCoding(LocalRule):
                     "The states would not descend their energy, and credit would be noise. "
                     f"The default is {getattr(type(self), name):g}."
                 )
-        if self.prediction not in get_args(Prediction):
-            raise InvalidInput(
-                f"prediction must be 'free' or 'fixed', got {self.prediction!r}.\n"
-                "It decides whether this is predictive coding or backpropagation. Choose one of the two."
-            )
+        because = "It decides whether this is predictive coding or backpropagation."
+        check_choice("prediction", self.prediction, get_args(Prediction), because)
         if self.multipliers and self.prediction == "fixed":
             raise InvalidInput(
                 "prediction = 'fixed' was given together with multipliers.\n"

@@ -43,8 +43,9 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Where the relaxation ended: ε_0..ε_L, E + βℓ per sample, and the share of all steps that were taken back."""
+    """Where the relaxation ended: h_l, ε_l, E + βℓ per sample, and the share of all steps that were taken back."""
 
+    states: list[Tensor]
     errors: list[Tensor]
     objective: Tensor
     rejected: Tensor
@@ -74,7 +75,7 @@ def relax(
         current = _chosen(kept, proposed, current)
         size = torch.where(kept, size, size / 2)
         rejected += ~kept
-    return Settled(current.errors, current.objective, rejected.mean() / schedule.steps)
+    return Settled(current.states, current.errors, current.objective, rejected.mean() / schedule.steps)
 
 
 def nudged_loss(network: StagedNetwork, state: Tensor, labels: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,9 +9,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from creditscope.arguments import check_choice
 from creditscope.batch import Batch
 from creditscope.credit import Credit
-from creditscope.errors import InvalidInput
 from creditscope.methods import method
 from creditscope.methods.inside_weights import InsideWeights, check_names, weights_of, weights_on_the_way_back
 from creditscope.methods.rule import EVERYTHING, Feedback, Moment, Scope, StandsFor
@@ -62,11 +62,8 @@ class SignSymmetry(InsideWeights):
         return {f"M.{name}": magnitudes for name, magnitudes in _of_kind("M", feedback).items()}
 
     def __post_init__(self) -> None:
-        if self.magnitudes not in get_args(Magnitudes):
-            raise InvalidInput(
-                f"magnitudes must be 'uniform', 'fixed' or 'redrawn', got {self.magnitudes!r}.\n"
-                "They decide which matrix carries the credit. Choose one of the three."
-            )
+        because = "They decide which matrix carries the credit."
+        check_choice("magnitudes", self.magnitudes, get_args(Magnitudes), because)
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """M of every weight on the way back, and its scale c where M will be drawn again."""

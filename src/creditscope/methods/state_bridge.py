@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.methods import method
-from creditscope.methods.bridge import WIDTH, AuxiliaryLoss, BridgeNetwork, BridgeRule, drawn_layers, module, positions
+from creditscope.methods.bridge import WIDTH, AuxiliaryLoss, BridgeRule, drawn_layers, module, positions
 from creditscope.methods.local import LocalPass
 from creditscope.methods.loss import each_loss
 from creditscope.methods.rule import Feedback
@@ -37,25 +37,27 @@ class StateBridge(BridgeRule):
 
     G = MLP([h_l, l/L, e]) → d has 2 hidden layers of 256 with SiLU. One layer l < L is drawn per sample and step; G is
     never trained at l = L, where its credit is used all the same. The bridge residual is the median of
-    ‖G - h_L‖/‖h_L‖. scale_free: G sees h/rms(h).
+    ‖G - h_L‖/‖h_L‖. Without `relative` G is trained on mean‖G - h_L‖²/d, which grows with the stream.
     """
+
+    relative: bool = True
 
     def auxiliary(self, width: int, classes: int, generator: torch.Generator) -> nn.ModuleDict:
         """G."""
         widths = [width + 1 + classes, WIDTH, WIDTH, width]
-        return nn.ModuleDict({BRIDGE: BridgeNetwork(widths, scale_free=self.scale_free, generator=generator)})
+        return nn.ModuleDict({BRIDGE: self.bridge_network(widths, generator)})
 
     def auxiliary_loss(
         self, network: StagedNetwork, feedback: Feedback, seen: LocalPass, generator: torch.Generator
     ) -> AuxiliaryLoss:
-        """mean‖G(h_l) - h_L‖² / mean‖h_L‖²."""
+        """mean‖G(h_l) - h_L‖² / mean‖h_L‖², or per feature where it is not relative."""
         layers, rows = drawn_layers(network.depth, seen.error, generator)
         position = positions(network.depth, seen.error)[layers, None]
         with torch.enable_grad():
             predicted = module(feedback, BRIDGE)(torch.stack(seen.hiddens)[layers, rows], position, seen.error)
             missed = (predicted - seen.hiddens[-1]).square().sum(-1)
             size = seen.hiddens[-1].square().sum(-1)
-            loss = missed.mean() / size.mean()
+            loss = missed.mean() / (size.mean() if self.relative else predicted.shape[-1])
         return AuxiliaryLoss(loss, (missed.detach() / size).sqrt().median())
 
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:

@@ -108,6 +108,24 @@ def compare(
     return _judged(ours, _theirs(figure, ours.mean, kind), kind)
 
 
+def errors_apart(values: Sequence[float], figure: PublishedFigure, kind: Kind) -> float:
+    """|ours - published| in standard errors, the published spread standing for both sides; infinite if ours has none.
+
+    Without a published spread half the tolerance of the kind counts as one, for a number of any size half of itself.
+    0 within the digits of a printed figure.
+    """
+    usable = all(math.isfinite(value) for value in values) and (kind not in LOGARITHMIC or min(values) > 0)
+    if not usable:
+        return math.inf
+    ours = _side([_on_scale(value, kind) for value in values])
+    theirs = _theirs(figure, ours.mean, kind)
+    if theirs.printed[0] <= ours.mean <= theirs.printed[1]:
+        return 0.0
+    error = theirs.std * math.sqrt(1 / ours.seeds + 1 / theirs.seeds) if theirs.std else None
+    whole = abs(theirs.mean) if kind == "size" else TOLERANCE[kind]
+    return abs(ours.mean - theirs.mean) / (error or whole / 2)
+
+
 def compare_flags(
     seeds: Sequence[tuple[str, ...]], figure: PublishedFigure | None, unknown: Sequence[tuple[str, ...]] = ()
 ) -> Comparison:

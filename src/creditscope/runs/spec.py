@@ -29,6 +29,15 @@ LATER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "data:mnist": {"standardise": True},
     "data:fashion_mnist": {"standardise": True},
     "network:mlp": {"initial": "uniform"},
+    "method:state_bridge": {"error_scale": 1.0, "index": "output", "relative": True},
+    "method:credit_bridge": {
+        "error_scale": 1.0,
+        "index": "output",
+        "matching": "top",
+        "target": "soft_minimum",
+        "warm_up": "gate",
+    },
+    "method:ep": {"updates_at": "free", "too_short": False},
     **{f"method:{name}": {"scale": 1.0} for name in ("fa_weights", "kolen_pollack", "weight_mirror")},
 }
 

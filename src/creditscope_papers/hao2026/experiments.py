@@ -13,6 +13,7 @@ from creditscope.records.run import RunRecord
 from creditscope_papers.hao2026.ladder import ladder
 from creditscope_papers.hao2026.logs import partial_audit
 from creditscope_papers.hao2026.profiles import LONG, SHORT, last_valid_row
+from creditscope_papers.hao2026.readings import SECOND, readings_table
 from creditscope_papers.hao2026.reporting import METHODS, decision_utility, decisions
 from creditscope_papers.hao2026.thresholds import threshold_sensitivity
 
@@ -187,6 +188,13 @@ CIFAR100 = (*by_method(("bp", "fa", "dfa"), (ACCURACY, GROWTH, DEEPEST_GRADIENT)
 CNN = by_method(METHODS, (ACCURACY, GROWTH, DEEPEST_GRADIENT, q.FIRST_D2), FLAGS)
 LEARNING_RATE = tuple(group for rate in RATES for group in rate_groups(rate))
 
+OPEN = {"credit_bridge": "Credit Bridge", "state_bridge": "State Bridge", "ep": "EP"}  # their recipes were left open
+
+
+def _readings(study: str, question: str, systems: tuple[str, ...]) -> Experiment:
+    return Experiment(study, question, lambda archive: readings_table(archive, study, systems))
+
+
 EXPERIMENTS = (
     Experiment("main_audit", "Which methods' claims does the audit reject, and why?", MAIN_AUDIT),
     Experiment("wide", "Does the same happen at d = 512?", WIDE),
@@ -210,4 +218,9 @@ EXPERIMENTS = (
         CREDIT_NORMALISATION,
     ),
     Experiment("learning_rate", "Does the learning rate account for DFA's published first epochs?", LEARNING_RATE),
+    *(
+        _readings(f"readings_{system}", f"Which reading of {title} comes nearest to the published numbers?", (system,))
+        for system, title in OPEN.items()
+    ),
+    _readings(SECOND, "How near do the nearest readings come in 30 epochs?", tuple(OPEN)),
 )

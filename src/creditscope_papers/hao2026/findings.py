@@ -1,4 +1,4 @@
-"""Seven findings of ours that the paper does not state, each answered from our records."""
+"""Ten findings of ours that the paper does not state, each answered from our records."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from creditscope.verdict import Measurement
 from creditscope_papers.hao2026 import experiments, profiles
 from creditscope_papers.hao2026.claims import SEEDS
 from creditscope_papers.hao2026.experiments import LARGER, NORMALISATIONS, RATES
+from creditscope_papers.hao2026.readings import NEAREST
 
 CLOSE = 2.0  # points: what seeds of one method differ by
 FURTHER = 10.0  # times as large
@@ -207,4 +208,5 @@ FINDINGS = (
     published_rho_is_attenuated,
     exact_layer_carries_fa,
     half_the_rate_comes_nearest,
+    *NEAREST,
 )
