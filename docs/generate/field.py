@@ -153,6 +153,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
 
 
+def filled(text: str, marks: tuple[str, str], content: str) -> str:
+    """A text with other content between two marks."""
+    before, begin, rest = text.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
+    return f"{before}{begin}{content}\n{end}{after}"
+
+
 # --- the page ---
 
 

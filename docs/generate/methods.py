@@ -20,6 +20,7 @@ from docs.generate.field import (
     breakable,
     costs,
     field,
+    filled,
     margin,
     table,
     value,
@@ -65,15 +66,9 @@ def files(fields: Sequence[Field]) -> dict[Path, str]:
     overview, performance = DOCS / "methods.md", DOCS / "performance.md"
     return {
         **{FOLDER / f"{name}.md": page(rule, fields) for name, rule in own().items()},
-        overview: _filled(overview.read_text(encoding="utf-8"), RULES, rules()),
-        performance: _filled(performance.read_text(encoding="utf-8"), STEPS, steps()),
+        overview: filled(overview.read_text(encoding="utf-8"), RULES, rules()),
+        performance: filled(performance.read_text(encoding="utf-8"), STEPS, steps()),
     }
-
-
-def _filled(text: str, marks: tuple[str, str], content: str) -> str:
-    before, begin, rest = text.partition(marks[0])
-    _, end, after = rest.partition(marks[1])
-    return f"{before}{begin}{content}\n{end}{after}"
 
 
 # --- one page ---

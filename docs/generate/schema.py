@@ -1,4 +1,4 @@
-"""Writes the JSON schemas of reports and run records into the package and the docs, and a page for reports."""
+"""Writes the JSON schemas of reports, runs and submissions into the package and the docs, and a page for reports."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from creditscope.files import write_text
 from creditscope.records.record import Document
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
+from creditscope.records.submission import Submission
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS: dict[str, type[Document]] = {"report": Report, "run": RunRecord}
+DOCUMENTS: dict[str, type[Document]] = {"report": Report, "run": RunRecord, "submission": Submission}
 START = """# The report file
 
 `report.to_json(path)` and `creditscope audit ... --out FILE.json` write it; `Report.from_json(path)` reads it.

@@ -7,7 +7,7 @@ import binascii
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,11 +70,15 @@ def verify(path: Path | str, published: str | None = None) -> Verification:
             "It could not be compared. Give the 8 to 64 digits (0-9, a-f) that a report printed."
         )
     text = _text(Path(path))
-    document = _document(text, path)
-    report, stored = _report(document, path), document.get(HASH)
+    whole = verify_document(_document(text, path), str(path), published)
+    return replace(whole, checks=(*_file(text), *whole.checks))
+
+
+def verify_document(document: Mapping[str, Any], name: str, published: str | None = None) -> Verification:
+    """Check a report as it stands in a parsed file, before any of it is interpreted; `name` is for error messages."""
+    report = _report(document, name)
     checks = [
-        *_file(text),
-        _hash(report, stored),
+        _hash(report, document.get(HASH)),
         *_published(report, published),
         _findings(report),
         _verdict(report),

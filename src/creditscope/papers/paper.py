@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from creditscope.errors import UnknownName
 from creditscope.options import Option
 from creditscope.papers.published import PublishedFigures
-from creditscope.papers.quantities import Flags, Quantity
+from creditscope.papers.quantities import ACCURACY, DEEP_GAMMA, REPORTED_GAMMA, Flags, Quantity
 from creditscope.papers.reasons import DifferenceReason
 from creditscope.protocols import DEFAULT
 from creditscope.registry import unknown
@@ -85,6 +85,7 @@ class Paper:
     budgets         the default one first, the one as published last
     introduction    a paragraph for its page: notation, and how its names map to ours
     describe_runs   what a caption should add about the runs of a study
+    accuracies, alignments   the quantities that the gallery shows as the claim; of several the first that is published
     """
 
     name: str
@@ -101,6 +102,8 @@ class Paper:
     introduction: str = ""
     verdicts: VerdictSection | None = None
     describe_runs: Callable[[Sequence[RunSpec]], Iterable[str]] = lambda specs: ()
+    accuracies: tuple[str, ...] = (ACCURACY.name,)
+    alignments: tuple[str, ...] = (REPORTED_GAMMA.name, DEEP_GAMMA.name)
 
     @property
     def names(self) -> list[str]:

@@ -30,4 +30,6 @@ PAPER = Paper(
     findings=FINDINGS,
     reasons=read_reasons(FOLDER / "reasons.json"),
     introduction=INTRODUCTION,
+    accuracies=("accuracy_30",),
+    alignments=("credit_angle_30",),
 )
