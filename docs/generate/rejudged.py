@@ -36,8 +36,9 @@ class Rejudged:
 
 
 def rejudged(folder: Path = ROOT / "results" / "records") -> Rejudged:
-    """All records of a folder under both protocols, each run with its frozen control if that is among them."""
-    records = {record.key: record for record in map(RunRecord.from_json, sorted(folder.glob("*.json")))}
+    """The records of a folder that `strict` has not judged, under both protocols, each with its frozen control."""
+    every = map(RunRecord.from_json, sorted(folder.glob("*.json")))
+    records = {record.key: record for record in every if record.report is None or record.report.protocol != NOW}
     specs = {key: read_spec(record, f"the record {key}") for key, record in records.items()}
     return Rejudged(records, table_of(specs, records, BEFORE), table_of(specs, records, NOW))
 

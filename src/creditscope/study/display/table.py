@@ -52,15 +52,17 @@ PARTS = (("accuracy", "frozen", "D3", "to best frozen"), ("D1", "D2", "verdict")
 
 def _tables(rows: Sequence[AuditRow], width: int) -> list[Table]:
     """The trained methods in one table, or in three if one would not fit."""
-    whole = _trained(rows, WHOLE)
+    whole = _trained(rows, WHOLE, width)
     fits = Console(width=1000).measure(whole).maximum <= width
-    return [whole] if fits else [_trained(rows, headings) for headings in PARTS]
+    return [whole] if fits else [_trained(rows, headings, width) for headings in PARTS]
 
 
-def _trained(rows: Sequence[AuditRow], headings: Sequence[str]) -> Table:
+def _trained(rows: Sequence[AuditRow], headings: Sequence[str], width: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for heading in ("method", *headings):
-        table.add_column(heading, overflow="fold", no_wrap=heading in ("method", "per seed", "verdict"))
+    # A label with many options is folded, so that the numbers keep their room.
+    table.add_column("method", overflow="fold", max_width=max(20, 2 * width // 5))
+    for heading in headings:
+        table.add_column(heading, overflow="fold", no_wrap=heading in ("per seed", "verdict"))
     for row in rows:
         cells = {
             "accuracy": _accuracy(row.accuracy),
