@@ -257,7 +257,8 @@ def test_depth_agrees_with_a_stored_report_that_was_made_with_its_control(tmp_pa
 
 
 def test_a_label_with_many_options_is_folded_and_its_numbers_are_not(tmp_path):
-    row = replace(audit_table(*filled(tmp_path, deep), protocol="three")[0], label="weight_mirror(rate=1.28) " * 8)
+    row = audit_table(*filled(tmp_path, deep), protocol="three")[0]
+    row = row.model_copy(update={"label": "weight_mirror(rate=1.28) " * 8})
     page = table_page("a study", [row], 80)
     assert max(map(len, page.splitlines())) <= 80
     assert "70.2 ± 0.1" in page

@@ -69,7 +69,9 @@ def fit(
     >>> checkpoint.record.method.formula, len(checkpoint.record.history)
     ('a_l = e B_l,  e = softmax(logits) - onehot(labels)', 1)
     """
-    training = Fit.start(network, rule, data, recipe, seed, blocks=blocks, spec=spec, resolved=resolved, snapshot=snapshot)
+    training = Fit.start(
+        network, rule, data, recipe, seed, blocks=blocks, spec=spec, resolved=resolved, snapshot=snapshot
+    )
     while training.going:
         row = training.run.epoch()
         if on_epoch is not None:
