@@ -143,7 +143,7 @@ test-newest: install ## the same with the newest versions that pyproject.toml al
 	.ci/clean-environment
 
 fuzz: install ## thousands of bad invocations, odd calls and disturbed stores; half an hour and more
-	$(PYTEST) -n $(JOBS) --hypothesis-profile=fuzz -m "slow or not slow" tests/faults/test_fuzzed_*.py
+	$(PYTEST) -n $(JOBS) -o faulthandler_timeout=0 --hypothesis-profile=fuzz -m "slow or not slow" tests/faults/test_fuzzed_*.py
 
 mutants: install ## change what decides a verdict, one operator or number at a time, list what no test notices; a night
 	$(BIN)/python -m tests.faults.mutants

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -253,3 +254,23 @@ def test_an_unknown_name_is_an_attribute_error_and_the_public_ones_are_listed() 
     assert {"audit", "Report", "FAProtocol", "diagnose", "__version__"} <= set(dir(creditscope))
     for name in creditscope.__all__:
         assert getattr(creditscope, name) is not None
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    declared = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text())["project"]
+    extras = [one for group in declared["optional-dependencies"].values() for one in group]
+    names = {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in (*declared["dependencies"], *extras)}
+    own = {"PIL": "pillow", "vl_convert": "vl_convert_python"}
+    optional = {"pandas", "polars", "pytest"}  # asked for by the caller, who has them
+    for path in (*ROOT.rglob("*.py"), *PAPERS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            modules = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            for module in {name.partition(".")[0] for name in modules} - sys.stdlib_module_names - optional:
+                assert own.get(module, module) in names or module.startswith("creditscope"), (path, module)
+
+
+def test_the_releases_of_lightning_that_carried_malware_are_excluded() -> None:
+    declared = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text())["project"]
+    (lightning,) = declared["optional-dependencies"]["lightning"]
+    assert {"2.6.2", "2.6.3"} <= {part.removeprefix("!=") for part in re.split(r"[ ,]|(?<=lightning)", lightning)}

@@ -1,6 +1,11 @@
 """`python -m creditscope`."""
 
-from creditscope.cli import main
+import sys
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:  # `-m` searches the current folder first, where anybody's torch.py may lie: now last
+        sys.path.append(sys.path.pop(0))
+
+    from creditscope.cli import main
+
     main()

@@ -1,115 +1,283 @@
-"""Mutation testing of what decides a verdict: change one comparison, number, sign or operator, and a test must fail.
+"""Mutation testing of what decides a verdict: for every small change to a module, one of its tests must fail.
 
 python -m tests.faults.mutants [MODULE ...]   modules such as verdict or diagnostics/scale; default: all
+
+One process collects the tests and runs them once, noting which functions each of them calls. A mutant of a function is
+a forked copy of that process in which the function has other code, and runs only the tests that call it. A mutant
+outside of functions (a limit, a default) is a forked copy of a process that has not imported creditscope yet.
+Outcomes go to build/mutants.jsonl; a mutant that was killed there is not tried again while its module stays the same.
+Survivors that change nothing are explained in equivalent_mutants.json; only the others are counted against the tests.
 """
 
 from __future__ import annotations
 
-import ast
-import copy
+import functools
+import gc
+import hashlib
+import importlib
+import json
 import os
-import subprocess
+import signal
 import sys
-import tempfile
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib.machinery import SourceFileLoader
+from importlib.util import spec_from_file_location
 from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+from tests.faults.mutations import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "creditscope"
-# The tests that must notice, by the beginning of a module's path.
+OUTCOMES = ROOT / "build" / "mutants.jsonl"
+EXPLAINED = Path(__file__).with_name("equivalent_mutants.json")
+# The tests that must notice, by module or folder of modules.
 TESTS = {
-    "verdict": ["tests/test_verdict.py", "tests/diagnostics", "tests/contracts"],
-    "diagnostics/": ["tests/diagnostics", "tests/contracts"],
+    "verdict": ["tests/test_verdict.py", "tests/diagnostics", "tests/contracts/test_every_diagnostic.py"],
+    "diagnostics/": ["tests/diagnostics", "tests/contracts/test_every_diagnostic.py", "tests/test_verdict.py"],
     "evidence/": ["tests/evidence", "tests/diagnostics"],
-    "statistics/": ["tests/statistics", "tests/diagnostics"],
-    "stream/trace": ["tests/stream", "tests/evidence"],
-    "methods/local": ["tests/methods"],
+    "statistics/": ["tests/statistics", "tests/diagnostics/test_depth.py"],
+    "stream/trace": ["tests/stream/test_trace.py", "tests/evidence"],
+    "methods/local": ["tests/methods/test_local.py", "tests/methods/test_dfa.py", "tests/methods/test_wrappers.py"],
     "study/store": ["tests/study/test_store.py", "tests/study/test_driver.py", "tests/faults/test_trust.py"],
 }
-SECONDS = 300  # for the tests of one mutant
-COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
-}  # fmt: skip
-COMPUTED: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.FloorDiv: ast.Div,
-}  # fmt: skip
+HEAVY = ("torch", "scipy.stats", "pydantic", "safetensors.torch", "typer", "rich", "altair")
+BROKEN = 86  # an exit code that nothing else has
+KILLED = ("killed", "timeout")
+SECONDS = 30.0  # beyond five times what the tests of a mutant take
+SILENT = ["-q", "-x", "-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none"]
 
 
-def mutate(node: ast.AST) -> str:
-    """Change a node in place; what was done, empty if there is nothing to change."""
-    match node:
-        case ast.Compare(ops=[operator, *_]):
-            node.ops[0] = COMPARED[type(operator)]()
-        case ast.BinOp(op=operator) if type(operator) in COMPUTED and not _is_text(node):
-            node.op = COMPUTED[type(operator)]()
-        case ast.BoolOp(op=operator):
-            node.op = ast.Or() if isinstance(operator, ast.And) else ast.And()
-        case ast.UnaryOp(op=ast.USub()):
-            node.op = ast.UAdd()
-        case ast.UnaryOp(op=ast.Not()):
-            node.op, node.operand = ast.Not(), ast.UnaryOp(ast.Not(), node.operand)
-        case ast.Constant(value=bool(value)):
-            node.value = not value
-        case ast.Constant(value=int(value) | float(value)):
-            node.value = value + 1
-        case _:
-            return ""
-    return type(node).__name__
+def path_of(module: str) -> Path:
+    """The file of a module."""
+    return SOURCE / f"{module}.py"
 
 
-def _is_text(node: ast.BinOp) -> bool:
-    """Whether an operation may be one on types or texts, such as int | None."""
-    return any(isinstance(side, ast.JoinedStr | ast.List) for side in (node.left, node.right))
-
-
-def mutants(source: str) -> Iterator[tuple[int, str, str]]:
-    """Every mutant of a module: its line, the line as it now reads, and the whole text."""
-    tree = ast.parse(source)
-    for index, node in enumerate(ast.walk(tree)):
-        other = copy.deepcopy(tree)
-        place = next(one for at, one in enumerate(ast.walk(other)) if at == index)
-        if mutate(place):
-            yield getattr(node, "lineno", 0), ast.unparse(place), ast.unparse(ast.fix_missing_locations(other))
-
-
-def survives(module: str, text: str) -> bool:
-    """Whether every test passes on a copy of the source with this text for the module."""
-    tests = next(paths for start, paths in TESTS.items() if module.startswith(start))
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["cp", "-r", SOURCE.parent, folder], check=True)
-        (Path(folder) / "src" / "creditscope" / f"{module}.py").write_text(text)
-        environment = {
-            **os.environ,
-            "PYTHONPATH": f"{folder}/src",
-            "OMP_NUM_THREADS": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
-        try:
-            done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            return False
-    return done.returncode == 0
+def tests_of(module: str) -> list[str]:
+    """The test files that must notice a change to a module; none if it decides no verdict."""
+    return next((TESTS[part] for part in (module, f"{module.partition('/')[0]}/") if part in TESTS), [])
 
 
 def modules() -> list[str]:
     """Every module that decides a verdict."""
     names = sorted(str(path.relative_to(SOURCE).with_suffix("")) for path in SOURCE.rglob("*.py"))
-    return [name for name in names if any(name.startswith(start) for start in TESTS)]
+    return [name for name in names if tests_of(name)]
+
+
+def outcome(work: Callable[[], bool], seconds: float) -> str:
+    """What becomes of the tests in a forked copy of this process: survives, killed, timeout, or broken, a fault here."""
+    process = os.fork()
+    if process == 0:
+        code = BROKEN
+        try:
+            os.setsid()
+            for number in (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+            code = 0 if work() else 1
+        finally:
+            os._exit(code)
+    end = time.monotonic() + seconds
+    while not (ended := os.waitpid(process, os.WNOHANG))[0]:
+        if time.monotonic() > end:
+            os.killpg(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            return "timeout"
+        time.sleep(0.005)
+    return {0: "survives", BROKEN: "broken"}.get(os.waitstatus_to_exitcode(ended[1]), "killed")
+
+
+# --- a mutant outside of functions ---
+
+
+class Replaced(SourceFileLoader):
+    """Imports one module with the code of its mutant."""
+
+    def __init__(self, module: str, code: CodeType) -> None:
+        dotted = ".".join(["creditscope", *module.removesuffix("/__init__").split("/")])
+        super().__init__(dotted, str(path_of(module)))
+        self._code = code
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self._code
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        return spec_from_file_location(fullname, self.path, loader=self) if fullname == self.name else None
+
+
+def passes(module: str, mutant: Mutant) -> bool:
+    """Whether every test passes with the mutant in place of the module, in a process without creditscope."""
+    sys.meta_path.insert(0, Replaced(module, mutant.code))
+    return pytest.main([*SILENT, *tests_of(module)]) == 0
+
+
+# --- a mutant of a function ---
+
+
+def functions(code: CodeType) -> Iterator[CodeType]:
+    """The code of every function in a module's code, those inside of others included."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from functions(constant)
+
+
+def install(mutant: Mutant) -> None:
+    """Give every living function of the module the code that it has in the mutant."""
+    new = {(code.co_qualname, code.co_firstlineno): code for code in functions(mutant.code)}
+    for thing in gc.get_objects():
+        if type(thing) is FunctionType and thing.__code__.co_filename == mutant.code.co_filename:
+            code = new.get((thing.__code__.co_qualname, thing.__code__.co_firstlineno))
+            if code is not None and "<lambda>" not in code.co_qualname:
+                thing.__code__ = code
+        elif type(thing) is functools._lru_cache_wrapper and str(thing.__module__).startswith("creditscope"):
+            thing.cache_clear()
+
+
+class Session:
+    """In place of pytest's loop: run every test once and note what it calls, then, for each mutant, those that do."""
+
+    def __init__(self, todo: list[tuple[str, Mutant]]) -> None:
+        self.todo = todo
+        self.calls: dict[str, set[tuple[str, int]]] = {}
+        self.cost: dict[str, float] = {}
+
+    def trace(self, session: pytest.Session) -> None:
+        """Run every test, and note the files and first lines of the functions that it calls."""
+        files = {mutant.code.co_filename for _, mutant in self.todo}
+        for item, following in zip(session.items, [*session.items[1:], None], strict=True):
+            called: set[tuple[str, int]] = set()
+
+            def note(frame: Any, *_: Any, called: set[tuple[str, int]] = called) -> None:
+                if frame.f_code.co_filename in files:
+                    called.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
+
+            began = time.process_time()
+            sys.settrace(note)
+            try:
+                session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            finally:
+                sys.settrace(None)
+            self.calls[item.nodeid], self.cost[item.nodeid] = called, time.process_time() - began
+
+    def chosen(self, items: list[pytest.Item], module: str, mutant: Mutant) -> list[pytest.Item]:
+        """The tests of a module that call the function of a mutant, those of cheap files first."""
+        first, last = mutant.lines or (0, -1)
+        name, paths = mutant.code.co_filename, tuple(tests_of(module))
+        chosen = [
+            item
+            for item in items
+            if item.nodeid.startswith(paths)
+            and any(file == name and first <= line <= last for file, line in self.calls[item.nodeid])
+        ]
+        files: dict[Path, float] = {}
+        for item in chosen:
+            files[item.path] = files.get(item.path, 0.0) + self.cost[item.nodeid]
+        return sorted(chosen, key=lambda item: files[item.path])
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Trace, see that a copy without a change passes, then try every mutant whose function a test calls."""
+        from hypothesis import Phase, settings  # pytest must be the first to import it
+
+        settings.register_profile("mutants", settings.default, phases=[Phase.explicit, Phase.generate])
+        settings.load_profile("mutants")  # a mutant is killed by any example, not by the smallest one
+        self.trace(session)
+        tried = 0
+        for module, mutant in self.todo if not session.testsfailed else ():
+            if chosen := self.chosen(session.items, module, mutant):
+                tried += 1
+                seconds = SECONDS + 20 * sum(self.cost[item.nodeid] for item in chosen)
+                if tried == 1 and outcome(lambda c=chosen: passes_these(session, c, None), seconds) != "survives":
+                    raise RuntimeError("The tests fail in a forked process.")
+                tell(module, mutant, outcome(lambda m=mutant, c=chosen: passes_these(session, c, m), seconds))
+        return True
+
+
+def passes_these(session: pytest.Session, items: list[pytest.Item], mutant: Mutant | None) -> bool:
+    """Whether these tests pass with the mutant installed, if there is one."""
+    if mutant is not None:
+        install(mutant)
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed:
+            return False
+    return True
+
+
+# --- all of them ---
+
+
+def key_of(module: str, mutant: Mutant) -> str:
+    """What tells one mutant from all others, of other versions of its module too."""
+    digest = hashlib.sha256(path_of(module).read_bytes()).hexdigest()[:12]
+    return json.dumps([module, digest, *mutant.place, mutant.was, mutant.now])
+
+
+def outcomes() -> dict[str, str]:
+    """What became of the mutants that were tried so far."""
+    return dict(json.loads(row) for row in outcomes_lines())
+
+
+def outcomes_lines() -> list[str]:
+    """One line per mutant that was tried, the latest last."""
+    return OUTCOMES.read_text().splitlines() if OUTCOMES.exists() else []
+
+
+def tell(module: str, mutant: Mutant, end: str) -> None:
+    """Keep what became of a mutant."""
+    if end == "broken":
+        raise RuntimeError(f"A fault of the mutator: {module}, {mutant}.")
+    with OUTCOMES.open("a") as file:
+        file.write(json.dumps([key_of(module, mutant), end]) + "\n")
+
+
+def mutants_of(module: str) -> list[Mutant]:
+    """Every mutant of a module."""
+    return list(mutants(path_of(module).read_text(), str(path_of(module))))
+
+
+def try_all(chosen: list[str]) -> None:
+    """Try every mutant that is not known to be killed or explained, and append what becomes of it."""
+    known, begun = outcomes(), len(outcomes_lines())
+    todo = [(module, mutant) for module in chosen for mutant in mutants_of(module)]
+    todo = [(o, m) for o, m in todo if known.get(key_of(o, m)) not in KILLED and not explained(o, m)]
+    tests = sorted({test for module, _ in todo for test in tests_of(module)})
+
+    def in_functions() -> bool:
+        return pytest.main([*SILENT, *tests], plugins=[Session(todo)]) == 0
+
+    if any(mutant.lines for _, mutant in todo) and outcome(in_functions, 1e9) != "survives":
+        raise SystemExit(f"These tests fail without a mutant: {' '.join(tests)}")
+    done = {json.loads(row)[0] for row in outcomes_lines()[begun:]}
+    for module, mutant in todo:
+        if key_of(module, mutant) not in done:
+            tell(module, mutant, outcome(lambda o=module, m=mutant: passes(o, m), 300.0))
+
+
+def explained(module: str, mutant: Mutant) -> bool:
+    """Whether the reason is known why no test can notice a mutant."""
+    return f"{mutant.was} -> {mutant.now}" in json.loads(EXPLAINED.read_text()).get(module, {})
 
 
 def main(chosen: list[str]) -> int:
     """Try every mutant; print the survivors and how many there were."""
-    tried = alive = 0
-    for module in chosen or modules():
-        for line, now, text in mutants((SOURCE / f"{module}.py").read_text()):
-            tried += 1
-            if survives(module, text):
-                alive += 1
-                print(f"survives: {module}.py:{line}: {now}", flush=True)  # noqa: T201
-    print(f"{tried} mutants, {alive} survive")  # noqa: T201
-    return 1 if alive else 0
+    for name in HEAVY:
+        importlib.import_module(name)
+    OUTCOMES.parent.mkdir(exist_ok=True)
+    chosen = chosen or modules()
+    try_all(chosen)
+    known, counts = outcomes(), Counter[str]()
+    for module in chosen:
+        for mutant in mutants_of(module):
+            end = "explained" if explained(module, mutant) else known[key_of(module, mutant)]
+            counts[end] += 1
+            if end == "survives":
+                print(f"survives: {module}.py:{mutant.place[0]}: {mutant.was} -> {mutant.now}")  # noqa: T201
+    print(f"{counts.total()} mutants: {dict(counts)}")  # noqa: T201
+    return 1 if counts["survives"] else 0
 
 
 if __name__ == "__main__":
