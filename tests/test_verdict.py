@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -55,6 +56,12 @@ def test_a_value_that_is_not_a_number_is_undefined_and_never_passes(limit: Limit
     assert limit.judge(Measurement(value)) is Status.UNDEFINED
     assert limit.judge(Measurement(1.0, interval=(0.5, value))) is Status.UNDEFINED
     assert limit.judge(Measurement(value, interval=(0.0, 100.0))) is Status.UNDEFINED
+
+
+@pytest.mark.parametrize("fires", ["above", "below"])
+def test_nothing_passes_a_limit_that_is_no_number(fires: Any) -> None:
+    assert Limit(math.nan, fires, "").judge(Measurement(1.0)) is Status.UNDEFINED
+    assert Limit(math.inf, fires, "").judge(Measurement(1.0)) is not Status.UNDEFINED  # nothing is past it, or all
 
 
 @pytest.mark.parametrize(

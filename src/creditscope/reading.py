@@ -6,6 +6,7 @@ carries a checksum of itself: 64 digits that stand as zeros while the hash is co
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from creditscope.arguments import as_path
 from creditscope.errors import BadFile, DamagedFile
@@ -29,7 +30,7 @@ SEAL = re.compile(rb'"checksum": ?"([0-9a-f]{64})"')
 def read_bytes(path: Path | str, what: str, most: int = MOST_BYTES) -> bytes:
     """The content of a file of at most `most` bytes; `what` begins the error message."""
     try:
-        with as_path(path).open("rb") as file:
+        with _opened(as_path(path)) as file:
             state = os.fstat(file.fileno())
             expected = state.st_size if stat.S_ISREG(state.st_mode) else MOST_BYTES  # a pipe has no size
             content = file.read(min(expected, most) + 1)
@@ -44,6 +45,25 @@ def read_bytes(path: Path | str, what: str, most: int = MOST_BYTES) -> bytes:
             "No file of this kind is that large, so it was not read. Check the path."
         )
     return content
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The file, without waiting for a process to write to it: a pipe in a folder that somebody sent has no writer."""
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(number, True)  # what has a writer is read to its end
+    return os.fdopen(number, "rb")
+
+
+def first_bytes(path: Path) -> bytes:
+    """The first 16 bytes of a file of tensors, which tell its format; a device or a pipe cannot be one."""
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, not a file")
+        with path.open("rb") as file:
+            return file.read(16)
+    except (OSError, ValueError) as error:  # a name with NUL is a ValueError
+        reason = getattr(error, "strerror", None) or error
+        raise BadFile(f"{path} cannot be read: {reason}.\nThere is nothing to audit. Check the path.") from error
 
 
 def read_text(path: Path | str, what: str, most: int = MOST_BYTES) -> str:

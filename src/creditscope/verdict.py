@@ -111,8 +111,8 @@ class Limit:
         return value > self.at if self.fires == "above" else value < self.at
 
     def judge(self, measurement: Measurement) -> Status:
-        """The status of a measurement: NaN never passes, and an interval must lie on one side of the limit."""
-        if not math.isfinite(measurement.value):
+        """The status of a measurement: NaN never passes, on neither side, and an interval must not hold the limit."""
+        if not math.isfinite(measurement.value) or math.isnan(self.at):
             return Status.UNDEFINED
         ends = measurement.interval or (measurement.value, measurement.value)
         if not all(math.isfinite(end) for end in ends):

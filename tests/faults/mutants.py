@@ -69,7 +69,7 @@ def modules() -> list[str]:
 
 
 def outcome(work: Callable[[], bool], seconds: float) -> str:
-    """What becomes of the tests in a forked copy of this process: survives, killed, timeout, or broken, a fault here."""
+    """What becomes of the tests in a forked copy of this process: survives, killed, timeout; broken by a fault here."""
     process = os.fork()
     if process == 0:
         code = BROKEN

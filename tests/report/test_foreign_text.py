@@ -14,6 +14,7 @@ from creditscope.records.report import Report
 from creditscope.report.csv_text import cell, csv_text
 from creditscope.report.formats import formats
 from creditscope.report.views import from_report
+from creditscope.terminal import printable
 
 EVIL = r"\input{/etc/passwd}\write18{id} [go](javascript:alert(1)) <script>alert(1)</script> =1+1 | a_b $x$"
 
@@ -59,12 +60,23 @@ def test_no_cell_of_a_foreign_text_is_a_formula():
 
 @pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-", "=" * 50])
 def test_a_text_that_a_spreadsheet_would_compute_is_marked(text):
-    assert cell(text) == f"'{text}"
+    assert cell(text) == printable(f"'{text}")
 
 
 @pytest.mark.parametrize("value", [-1.5, "-1.5", "+inf", "-0.5 0.25 -nan", "a=1", "", None, 3, "1 - 2"])
 def test_numbers_and_other_texts_stay_as_they_are(value):
     assert cell(value) == value
+
+
+@pytest.mark.parametrize("name", [name for name in formats if name != "json"])
+def test_no_text_turns_the_direction_of_writing_or_reaches_the_terminal_raw(name):
+    turned = "a\u202eDC\u2066\x1b[2J"
+    made = evil()
+    subject = made.subject.model_copy(update={"name": turned, "notes": turned, "model": turned})
+    finding = replace(made.findings["D1"], title=turned, note=turned, remedy=f"`{turned}`")
+    text = formats[name].render(from_report(made.model_copy(update={"subject": subject, "findings": {"D1": finding}})))
+    assert "202" in text  # it is shown, escaped
+    assert not re.search("[\x00-\x08\x0b\x0e-\x1f\u202e\u2066]", text)
 
 
 def test_a_row_without_a_column_has_an_empty_cell():

@@ -282,7 +282,7 @@ def test_a_file_that_is_neither_report_nor_run_is_refused(text, found, tmp_path)
 def test_an_empty_folder_and_a_missing_one_are_refused(tmp_path):
     with pytest.raises(BadFile, match="Nothing can be shown"):
         gather(tmp_path)
-    with pytest.raises(BadFile, match="does not exist"):
+    with pytest.raises(BadFile, match="is neither a file nor a folder"):
         gather(tmp_path / "absent")
 
 

@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 
 from creditscope.errors import BadFile, CreditscopeError
 from creditscope.machine import memory
+from creditscope.reading import first_bytes
 
 WRITE = "Write it with numpy.savez or safetensors."
 
@@ -24,9 +25,8 @@ def opened_arrays(path: Path) -> Iterator[Mapping[str, Any]]:
 
     Pickles are never loaded, and a file whose arrays would not fit into memory is refused before any is read.
     """
+    start = first_bytes(path)
     try:
-        with path.open("rb") as file:
-            start = file.read(16)
         if start[:2] == b"PK":
             _check_sizes(path, _unpacked_bytes(path))
             with numpy.load(path, allow_pickle=False) as stored:

@@ -95,7 +95,11 @@ def _text(path: Path) -> str:
     try:
         return base64.b64decode(embedded[1]).decode() if embedded else text
     except (ValueError, binascii.Error) as error:
-        raise BadFile(f"{path} holds no report: {error!s:.200}.\n{GIVE}") from error
+        raise BadFile(f"{path} holds no report: {_first_line(error)}\n{GIVE}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200].rstrip(".") + "."
 
 
 def _document(text: str, path: Path | str) -> Mapping[str, Any]:
@@ -103,7 +107,7 @@ def _document(text: str, path: Path | str) -> Mapping[str, Any]:
     try:
         content = parse_json(text, str(path))
     except DamagedFile as error:
-        raise BadFile(f"{path} holds no report: {error!s:.200}.\n{GIVE}") from error
+        raise BadFile(f"{path} holds no report: {_first_line(error)}\n{GIVE}") from error
     inside = content.get("report") if isinstance(content, dict) and "history" in content else content
     if not isinstance(inside, dict) or "findings" not in inside:
         raise BadFile(f"{path} holds no report: there are no findings in it.\n{GIVE}")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from creditscope.errors import BadFile, CreditscopeError
 from creditscope.linting.source import Source
+from creditscope.reading import read_bytes
 
 SUFFIXES = (".py", ".ipynb")
 SKIPPED_FOLDERS = ("__pycache__", "node_modules")
@@ -89,7 +90,7 @@ def _refuse(error: OSError) -> None:
 def read(path: Path) -> Document:
     """A file, decoded as Python would and parsed; one that cannot be is a NotPython."""
     try:
-        content = path.read_bytes()
+        content = read_bytes(path, "The file")
         if path.suffix == ".ipynb":
             text, cells = _cells(content)
             return Document(path, Source(text, _parsed(text)), cells)
@@ -102,8 +103,8 @@ def read(path: Path) -> Document:
         raise NotPython(f"cannot be decoded: {error}") from error
     except (RecursionError, MemoryError) as error:
         raise NotPython("nested too deeply") from error
-    except OSError as error:
-        raise NotPython(f"cannot be read: {error.strerror or error}") from error
+    except BadFile as error:
+        raise NotPython(str(error).partition("\n")[0]) from error
     except ValueError as error:  # null bytes, a notebook that is no JSON
         raise NotPython(str(error)) from error
 

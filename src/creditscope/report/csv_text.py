@@ -7,6 +7,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from creditscope.terminal import printable
+
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -22,12 +24,14 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 def cell(value: Any) -> Any:
     """The value; a text that a spreadsheet would compute, and that is not made of numbers, has an apostrophe before it.
 
+    Control characters of a text are written as escapes, as on the terminal.
+
     >>> cell("=1+1"), cell("-0.5 0.25"), cell(-0.5)
     ("'=1+1", '-0.5 0.25', -0.5)
     """
-    if not isinstance(value, str) or not value.startswith(FORMULA) or _numbers(value):
+    if not isinstance(value, str):
         return value
-    return f"'{value}"
+    return printable(value if not value.startswith(FORMULA) or _numbers(value) else f"'{value}")
 
 
 def _numbers(text: str) -> bool:

@@ -16,7 +16,8 @@ from creditscope.verdict import Finding
 
 TASK = "image-classification"
 PREFIX = "creditscope-"  # of metric types that the hub does not define
-UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")  # not allowed in YAML as they are
+# Not allowed in YAML as they are, or marks that turn the direction of writing
+UNPRINTABLE = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 

@@ -14,6 +14,7 @@ from creditscope.report.numbers import distance, firing_side, interval, number, 
 from creditscope.report.reading import advisory, not_meant, remedies
 from creditscope.report.updates import own_reference
 from creditscope.report.views import AuditView
+from creditscope.terminal import printable
 from creditscope.verdict import Finding
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
@@ -22,12 +23,12 @@ MARKS = {"pass": "✅", "fail": "❌", "inconclusive": "❔", "control": "⚖️
 
 def escaped(text: str) -> str:
     """Text that Markdown shows as it is: nothing in it is markup, a link, HTML or the end of a cell."""
-    return " ".join(SPECIAL.sub(r"\\\1", text).split())
+    return " ".join(SPECIAL.sub(r"\\\1", printable(text)).split())
 
 
 def prose(text: str) -> str:
     """A sentence as Markdown: what stands between two backticks stays code, everything else is escaped."""
-    parts = " ".join(text.split()).split("`")
+    parts = " ".join(printable(text).split()).split("`")
     if len(parts) % 2 == 0 or "``" in text:
         return escaped(text)
     return "".join(f"`{part}`" if place % 2 else SPECIAL.sub(r"\\\1", part) for place, part in enumerate(parts))

@@ -90,7 +90,10 @@ def gather(path: Path) -> list[AuditView]:
     if path.is_file():
         return _read([path])
     if not path.is_dir():
-        raise BadFile(f"{path} does not exist.\nGive the JSON of a report, the folder of a run, or a store of runs.")
+        raise BadFile(
+            f"{path} is neither a file nor a folder.\n"
+            "Give the JSON of a report, the folder of a run, or a store of runs."
+        )
     if (path / RECORD).is_file():
         return _read([path / RECORD])
     paths = [*sorted(path.glob(f"*/{RECORD}")), *sorted(path.glob("*.json"))]

@@ -79,6 +79,10 @@ class Study(Record):
             content = parse_toml(text, source)
         except BadFile as error:
             raise BadFile(f"{error}{_quoting(text)}\nNothing was run.") from error
+        if not content:
+            raise InvalidInput(
+                f"{source} declares nothing.\nNothing was run. Name a setting, such as method, in [fixed]."
+            )
         for key in content:
             if key not in TOP:
                 refuse(source, "", key, unknown("key of a study", key, list(TOP)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from creditscope.errors import BadFile, CreditscopeError
+from creditscope.reading import first_bytes
 
 WRAPPERS = ("module.", "_orig_mod.")  # DataParallel and torch.compile put these before every name
 PARTS = ("network", "feedback", "auxiliary")  # of a checkpoint's file
@@ -32,7 +34,7 @@ class WeightsMismatch(CreditscopeError):
 def read_weights(path: Path | str) -> dict[str, Tensor]:
     """The tensors of a safetensors file, or of a torch file of tensors; the format is detected from the content."""
     path = Path(path)
-    start = _first_bytes(path)
+    start = first_bytes(path)
     if start[8:9] == b"{":
         return read_safetensors(path)
     if start[:2] == b"PK" or start[:1] == b"\x80":
@@ -42,7 +44,7 @@ def read_weights(path: Path | str) -> dict[str, Tensor]:
 
 def read_safetensors(path: Path | str) -> dict[str, Tensor]:
     """Every tensor of a safetensors file."""
-    _first_bytes(Path(path))
+    first_bytes(Path(path))
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
@@ -75,18 +77,10 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -
     model.load_state_dict(dict(given))
 
 
-def _first_bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(16)
-    except OSError as error:
-        raise BadFile(
-            f"{path} cannot be read: {error.strerror or error}.\nThere is nothing to audit. Check the path."
-        ) from error
-
-
 def _read_torch(path: Path) -> Any:
     try:
+        if zipfile.is_zipfile(path):
+            _check_not_packed(path)
         with warnings.catch_warnings(action="ignore"):  # torch warns of pickles that it then refuses
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -94,11 +88,21 @@ def _read_torch(path: Path) -> Any:
             f"{path} is a pickle that torch does not open as tensors alone.\n"
             f"A pickle can run any code when it is loaded, so it was not loaded. {CONVERT}"
         ) from error
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         first = str(error).strip().partition("\n")[0]
         raise BadFile(
             f"{path} is not a complete torch file: {first}\nIts tensors cannot be trusted. Copy or write it again."
         ) from error
+
+
+def _check_not_packed(path: Path) -> None:
+    """Refuse a compressed archive, which torch never writes and which can unpack to anything."""
+    with zipfile.ZipFile(path) as archive:
+        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+            raise BadFile(
+                f"{path} is a compressed archive, which torch does not write.\n"
+                "A small one can unpack to more than the memory, so it was not read. Save the weights again."
+            )
 
 
 def _state_dict(content: Any, path: Path) -> dict[str, Tensor]:

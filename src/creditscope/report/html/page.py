@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 
 from creditscope import __version__
 from creditscope.report.charts.theme import DARK, LIGHT, SHAPES
+from creditscope.terminal import printable
 
 LIBRARY, STYLE, SCRIPT = "charts.js", "page.css", "page.js"
 
@@ -41,6 +42,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("creditscope.report.html"),
         autoescape=True,
+        finalize=visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -53,6 +55,11 @@ def _environment() -> Environment:
     return environment
 
 
+def visible(value: Any) -> Any:
+    """Text without control characters, those that turn the direction of writing included; our own markup stays."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def as_json(value: Any) -> Markup:
     """JSON that can stand inside a script element: no sign in it can end the element or begin another."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
@@ -61,13 +68,13 @@ def as_json(value: Any) -> Markup:
 
 def code(text: str) -> Markup:
     """Text in which `words between backticks` are set as code; everything else is escaped."""
-    parts = (escape(part) for part in text.split("`"))
+    parts = (escape(part) for part in printable(text).split("`"))
     return Markup("").join(Markup(f"<code>{part}</code>") if index % 2 else part for index, part in enumerate(parts))
 
 
 def breakable(text: str, after: str = "+") -> Markup:
     """Text that may be broken before a bracket and after a sign, as in FAIL(D1:stream+D2)."""
-    return Markup(str(escape(text)).replace("(", "<wbr>(").replace(after, f"{after}<wbr>"))
+    return Markup(str(escape(printable(text))).replace("(", "<wbr>(").replace(after, f"{after}<wbr>"))
 
 
 def download(text: str) -> str:
