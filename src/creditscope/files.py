@@ -58,6 +58,13 @@ def _regular_target(path: Path) -> Path:
     return target
 
 
+def without_link(path: Path) -> Path:
+    """The path, no longer a symbolic link: in a folder of runs that somebody sent, one could lead to any file."""
+    if path.is_symlink():
+        path.unlink()
+    return path
+
+
 def check_folder(path: Path) -> None:
     """Refuse a folder that cannot be created or written to, before anything is written or run."""
     nearest = next(one for one in (path, *path.parents) if one.exists())

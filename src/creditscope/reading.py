@@ -40,7 +40,7 @@ def read_bytes(path: Path | str, what: str, most: int = MOST_BYTES) -> bytes:
         reason = getattr(error, "strerror", None) or error
         raise BadFile(f"{what} {path} cannot be read: {reason}.\nCheck the path.") from error
     if len(content) > most:
-        raise BadFile(
+        raise DamagedFile(
             f"{what} {path} has more than {most:,} bytes.\n"
             "No file of this kind is that large, so it was not read. Check the path."
         )

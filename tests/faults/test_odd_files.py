@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 from tests.faults.test_fuzzed_commands import at_most
+from tests.study.made import record
 
 from creditscope.cli import run
 from creditscope.errors import BadFile
 from creditscope.reading import read_bytes
-from creditscope.study.store import Store
+from creditscope.records.folder import replace_snapshot
+from creditscope.runs.spec import RunSpec
+from creditscope.study.store import Failure, RunState, Store
 from creditscope.training.weights import read_weights
 
 KEY = "0" * 16
@@ -56,6 +59,59 @@ def test_a_pipe_with_a_writer_is_read_to_its_end():
     assert len(read_bytes(f"/dev/fd/{reading}", "The text")) == 100_000
     os.close(reading)
     os.wait()
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A file outside of the store, to which a link in the store leads."""
+    path = tmp_path / "victim"
+    path.write_text("precious")
+    return path
+
+
+def test_nothing_is_written_through_a_link_in_a_store(tmp_path, victim):
+    store, spec = Store(tmp_path / "store"), RunSpec(method="dfa", epochs=0)
+    store.place(spec.key).mkdir(parents=True)
+    links = [store.snapshot(spec.key), store.folder / f"{spec.key}.failed.json"]
+    for link in (*links, store.place(spec.key) / "weights.safetensors", store.place(spec.key) / "record.json"):
+        link.symlink_to(victim)
+    replace_snapshot(store.snapshot(spec.key), b"snapshot")
+    store.fail(Failure(key=spec.key, spec=spec.model_dump(mode="json"), error="", traceback=""))
+    assert store.state(spec.key) is RunState.FAILED
+    store.commit(spec.key, b"weights", record(spec))
+    (store.place(spec.key) / "record.json").rename(tmp_path / "record.json")
+    (store.place(spec.key) / "record.json").symlink_to(tmp_path / "record.json")
+    before = (tmp_path / "record.json").read_bytes()
+    store.amend(spec.key, record(spec, accuracy=0.7))
+    assert (tmp_path / "record.json").read_bytes() == before
+    assert victim.read_text() == "precious"
+    assert not [path for path in store.folder.rglob("*") if path.is_symlink()]
+    assert store.record(spec.key).accuracy == 0.7
+
+
+def test_a_lock_is_never_a_link_and_a_pipe_in_its_place_keeps_nobody_waiting(tmp_path, victim):
+    store = Store(tmp_path)
+    (tmp_path / f"{KEY}.lock").symlink_to(victim)
+    assert store.progress(KEY) is None
+    with pytest.raises(BadFile, match="The store cannot be written"):
+        store.lock(KEY)
+    assert victim.read_text() == "precious"
+    (tmp_path / f"{KEY}.lock").unlink()
+    os.mkfifo(tmp_path / f"{KEY}.lock")
+    with at_most(20):
+        assert store.progress(KEY) is None
+
+
+def test_links_in_a_circle_and_devices_are_damaged_records_and_failures(tmp_path):
+    store = Store(tmp_path / "store", [tmp_path / "store"])
+    store.place(KEY).mkdir(parents=True)
+    (store.place(KEY) / "record.json").symlink_to("record.json")
+    assert "Too many levels of symbolic links" in store.damage(KEY)
+    assert store.ended(KEY) is RunState.MISSING
+    (store.folder / f"{KEY}.failed.json").symlink_to("/dev/zero")
+    failure = store.failure(KEY)
+    assert failure is not None
+    assert "is not a valid failure" in failure.error
 
 
 def test_a_device_without_end_is_not_linted(capsys):

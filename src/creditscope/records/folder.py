@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 
 from creditscope.errors import BadFile, DamagedFile
-from creditscope.files import atomic_write, write_text
+from creditscope.files import atomic_write, without_link, write_text
 from creditscope.reading import parse_json, read_bytes, seal_holds
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
@@ -44,7 +44,7 @@ def previous_snapshot(path: Path) -> Path:
 def replace_snapshot(path: Path, content: bytes) -> None:
     """Write a snapshot; the one that was there stays as its predecessor."""
     previous = previous_snapshot(path)
-    with atomic_write(path) as part:
+    with atomic_write(without_link(path)) as part:
         part.write_bytes(content)
         if path.exists():
             previous.unlink(missing_ok=True)
@@ -189,7 +189,7 @@ def write_run(folder: Path, weights: bytes, record: RunRecord) -> None:
 
 
 def _fill(folder: Path, weights: bytes, record: RunRecord) -> None:
-    with atomic_write(folder / WEIGHTS) as part:
+    with atomic_write(without_link(folder / WEIGHTS)) as part:
         part.write_bytes(weights)
         (folder / RECORD).unlink(missing_ok=True)  # an old record would describe other weights
     bound = record.model_copy(update={"weights_checksum": hashlib.sha256(weights).hexdigest()})
@@ -199,4 +199,4 @@ def _fill(folder: Path, weights: bytes, record: RunRecord) -> None:
 def save_report(folder: Path, report: Report) -> None:
     """Put the report of an audit into the record of its run."""
     record = RunRecord.from_json(folder / RECORD)
-    record.model_copy(update={"report": report}).to_json(folder / RECORD)
+    record.model_copy(update={"report": report}).to_json(without_link(folder / RECORD))

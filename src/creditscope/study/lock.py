@@ -1,4 +1,7 @@
-"""Locks on runs: the process that holds the lock of KEY.lock works on that run; the lock ends with the process."""
+"""Locks on runs: the process that holds the lock of KEY.lock works on that run; the lock ends with the process.
+
+A link in place of the file is never followed: what it leads to would be overwritten with the progress of the run.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class RunLock:
         """The lock, or None if another process holds it."""
         while True:
             try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
             except OSError as error:
                 raise BadFile(
                     f"The store cannot be written: {path}: {error.strerror}.\n"
@@ -79,7 +82,7 @@ def _same_file(path: Path, descriptor: int) -> bool:
 def holder(path: Path) -> RunProgress | None:
     """The progress written last by the process that holds a lock; None if no process does."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from pydantic import ValidationError, field_validator
 
 from creditscope.errors import BadFile, DamagedFile, UnknownName
-from creditscope.files import write_text
+from creditscope.files import without_link, write_text
 from creditscope.reading import parse_json, read_text
 from creditscope.records.declared import DeclaredRun
 from creditscope.records.folder import (
@@ -137,7 +137,10 @@ class Store:
 
     def _damage(self, path: Path, key: str) -> str:
         """The same of one file; a file that has not changed since is not read again."""
-        state = path.stat()
+        try:
+            state = path.stat()
+        except OSError as error:  # a circle of links, or a link to nothing
+            return f"{path} cannot be read: {error.strerror}"
         stamp = (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
         known = self._checked.get(path)
         if known is None or known[0] != stamp:
@@ -216,7 +219,7 @@ class Store:
 
     def amend(self, key: str, record: RunRecord) -> None:
         """Replace the record of a finished run, after an audit."""
-        record.to_json(self.place(key) / RECORD)
+        record.to_json(without_link(self.place(key) / RECORD))
         self._settled(key)
 
     def fail(self, failure: Failure) -> None:
@@ -224,7 +227,7 @@ class Store:
         before = self.failure(failure.key)
         attempts = 1 if before is None else before.attempts + 1
         stamped = failure.model_copy(update={"attempts": attempts, "when": time.strftime("%Y-%m-%dT%H:%M:%S%z")})
-        write_text(self._failed(failure.key), stamped.model_dump_json(indent=1) + "\n")
+        write_text(without_link(self._failed(failure.key)), stamped.model_dump_json(indent=1) + "\n")
 
     def _settled(self, key: str) -> None:
         """Remove the snapshots and the failure of a finished run."""
