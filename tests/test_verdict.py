@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from creditscope.errors import UnknownName
 from creditscope.modes import EXPLODES, Headline, Mode
 from creditscope.protocols import PROTOCOLS, judge, protocol_named
-from creditscope.verdict import Finding, Limit, Measurement, Reason, Status
+from creditscope.verdict import (
+    Finding,
+    Limit,
+    Measurement,
+    Reason,
+    Status,
+    Verdict,
+    reference_collapsed,
+    untrusted_states,
+)
 
 ABOVE = Limit(50.0, "above", "a reason")
 BELOW = Limit(2.0, "below", "a reason", unit="points")
@@ -56,6 +65,42 @@ def test_a_value_that_is_not_a_number_is_undefined_and_never_passes(limit: Limit
     assert limit.judge(Measurement(value)) is Status.UNDEFINED
     assert limit.judge(Measurement(1.0, interval=(0.5, value))) is Status.UNDEFINED
     assert limit.judge(Measurement(value, interval=(0.0, 100.0))) is Status.UNDEFINED
+
+
+@pytest.mark.parametrize(
+    ("at", "figures"),
+    [(50.0, "50"), (1 / 3, "1/3"), (5 / 9, "5/9"), (0.1, "0.1"), (1e-7, "1e-07"), (0.123456789, "0.123457"),
+     (math.inf, "inf"), (12345678.1, "1.23457e+07")],
+)  # fmt: skip
+def test_a_limit_is_shown_in_short_decimals_or_as_a_small_fraction(at: float, figures: str) -> None:
+    assert Limit(at, "above", "").text == figures
+
+
+def firing(code: str, status: Status, per_layer: tuple[float, ...] = (), cause: str = "") -> Finding:
+    limit = Limit(5e-6, "below", "")
+    return Finding(code, "", status, Measurement(0.0, per_layer, cause=cause), limit, "", "")
+
+
+def test_no_cosine_is_trusted_where_a_state_is_dead_or_anywhere_if_precision_fails() -> None:
+    dead, tails = {"D11": firing("D11", Status.FIRES, (1e-9, 1.0, 1e-9))}, (0.5, 1.0, 1.0, 1.0)
+    assert untrusted_states({}) == frozenset()
+    assert untrusted_states(dead) == {0, 2}
+    assert untrusted_states({"D11": firing("D11", Status.PASS, (1e-9, 1.0))}) == frozenset()
+    assert untrusted_states({**dead, "D7": firing("D7", Status.PASS, tails)}) == {0, 2}
+    assert untrusted_states({**dead, "D7": firing("D7", Status.FIRES, tails)}) == {0, 1, 2, 3}
+    assert untrusted_states({"D7": firing("D7", Status.FIRES, tails)}) == {0, 1, 2, 3}
+
+
+def test_the_reference_has_collapsed_only_where_d2_fires_for_that_cause() -> None:
+    assert not reference_collapsed({})
+    assert reference_collapsed({"D2": firing("D2", Status.FIRES, cause="collapsed")})
+    assert not reference_collapsed({"D2": firing("D2", Status.FIRES, cause="fitted")})
+    assert not reference_collapsed({"D2": firing("D2", Status.PASS, cause="collapsed")})
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("pass", 0), ("control", 0), ("fail", 1), ("inconclusive", 3)])
+def test_every_outcome_has_its_exit_code(outcome: Any, code: int) -> None:
+    assert Verdict("", outcome, (), (), (), "").exit_code == code
 
 
 @pytest.mark.parametrize("fires", ["above", "below"])

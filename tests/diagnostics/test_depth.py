@@ -93,6 +93,11 @@ def test_each_number_of_seeds_gets_its_own_interval() -> None:
     assert depth(left, right).value == pytest.approx(100 * (sum(left) / 3 - sum(right) / 2))
 
 
+def test_two_seeds_are_enough_for_an_interval() -> None:
+    assert depth((0.50, 0.52), (0.41, 0.43)).note.startswith("paired t-interval over 2 seeds")
+    assert depth((0.50, 0.52), (0.41,)).note.startswith("t-interval over 2 seeds; the control is taken as exact")
+
+
 def test_matched_seeds_may_be_declared_unmatched() -> None:
     found = depth((0.50, 0.52), (0.41, 0.43), matched_seeds=False)
     assert found.note == "Welch's t-interval over 2 and 2 seeds, not matched"

@@ -5,7 +5,7 @@ python -m tests.faults.mutants [MODULE ...]   modules such as verdict or diagnos
 One process collects the tests and runs them once, noting which functions each of them calls. A mutant of a function is
 a forked copy of that process in which the function has other code, and runs only the tests that call it. A mutant
 outside of functions (a limit, a default) is a forked copy of a process that has not imported creditscope yet.
-Outcomes go to build/mutants.jsonl; a mutant that was killed there is not tried again while its module stays the same.
+Outcomes go to build/mutants.jsonl; a mutant that was killed there is not tried again while its function stays the same.
 Survivors that change nothing are explained in equivalent_mutants.json; only the others are counted against the tests.
 """
 
@@ -37,9 +37,10 @@ OUTCOMES = ROOT / "build" / "mutants.jsonl"
 EXPLAINED = Path(__file__).with_name("equivalent_mutants.json")
 # The tests that must notice, by module or folder of modules.
 TESTS = {
-    "verdict": ["tests/test_verdict.py", "tests/diagnostics", "tests/contracts/test_every_diagnostic.py"],
-    "diagnostics/": ["tests/diagnostics", "tests/contracts/test_every_diagnostic.py", "tests/test_verdict.py"],
+    "verdict": ["tests/test_verdict.py", "tests/diagnostics/test_at_the_limits.py"],
+    "diagnostics/": ["tests/diagnostics", "tests/contracts/test_every_diagnostic.py"],
     "evidence/": ["tests/evidence", "tests/diagnostics"],
+    "statistics/margin": ["tests/statistics/test_margin.py", "tests/diagnostics/test_depth_strict.py"],
     "statistics/": ["tests/statistics", "tests/diagnostics/test_depth.py"],
     "stream/trace": ["tests/stream/test_trace.py", "tests/evidence"],
     "methods/local": ["tests/methods/test_local.py", "tests/methods/test_dfa.py", "tests/methods/test_wrappers.py"],
@@ -125,16 +126,23 @@ def functions(code: CodeType) -> Iterator[CodeType]:
             yield from functions(constant)
 
 
-def install(mutant: Mutant) -> None:
-    """Give every living function of the module the code that it has in the mutant."""
+def living(paths: set[str]) -> tuple[list[FunctionType], list[Any]]:
+    """The functions of some files that exist now, and the caches of our own functions."""
+    everything = gc.get_objects()
+    made = [thing for thing in everything if type(thing) is FunctionType and thing.__code__.co_filename in paths]
+    caches = [thing for thing in everything if type(thing) is functools._lru_cache_wrapper]
+    return made, [thing for thing in caches if str(thing.__module__).startswith("creditscope")]
+
+
+def install(mutant: Mutant, made: list[FunctionType], caches: list[Any]) -> None:
+    """Give every living function of the module the code that it has in the mutant, and forget cached results."""
     new = {(code.co_qualname, code.co_firstlineno): code for code in functions(mutant.code)}
-    for thing in gc.get_objects():
-        if type(thing) is FunctionType and thing.__code__.co_filename == mutant.code.co_filename:
-            code = new.get((thing.__code__.co_qualname, thing.__code__.co_firstlineno))
-            if code is not None and "<lambda>" not in code.co_qualname:
-                thing.__code__ = code
-        elif type(thing) is functools._lru_cache_wrapper and str(thing.__module__).startswith("creditscope"):
-            thing.cache_clear()
+    for function in made:
+        if function.__code__.co_filename == mutant.code.co_filename and function.__name__ != "<lambda>":
+            code = new.get((function.__code__.co_qualname, function.__code__.co_firstlineno))
+            function.__code__ = function.__code__ if code is None else code
+    for cached in caches:
+        cached.cache_clear()
 
 
 class Session:
@@ -185,35 +193,38 @@ class Session:
         settings.register_profile("mutants", settings.default, phases=[Phase.explicit, Phase.generate])
         settings.load_profile("mutants")  # a mutant is killed by any example, not by the smallest one
         self.trace(session)
+        self.living = living({mutant.code.co_filename for _, mutant in self.todo})
+        gc.freeze()  # so that no copy of the process touches every object
         tried = 0
         for module, mutant in self.todo if not session.testsfailed else ():
             if chosen := self.chosen(session.items, module, mutant):
                 tried += 1
                 seconds = SECONDS + 20 * sum(self.cost[item.nodeid] for item in chosen)
-                if tried == 1 and outcome(lambda c=chosen: passes_these(session, c, None), seconds) != "survives":
+                if tried == 1 and outcome(lambda c=chosen: self.passes(session, c, None), seconds) != "survives":
                     raise RuntimeError("The tests fail in a forked process.")
-                tell(module, mutant, outcome(lambda m=mutant, c=chosen: passes_these(session, c, m), seconds))
+                tell(module, mutant, outcome(lambda m=mutant, c=chosen: self.passes(session, c, m), seconds))
         return True
 
-
-def passes_these(session: pytest.Session, items: list[pytest.Item], mutant: Mutant | None) -> bool:
-    """Whether these tests pass with the mutant installed, if there is one."""
-    if mutant is not None:
-        install(mutant)
-    for item, following in zip(items, [*items[1:], None], strict=True):
-        session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        if session.testsfailed:
-            return False
-    return True
+    def passes(self, session: pytest.Session, items: list[pytest.Item], mutant: Mutant | None) -> bool:
+        """Whether these tests pass with the mutant installed, if there is one."""
+        if mutant is not None:
+            install(mutant, *self.living)
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.testsfailed:
+                return False
+        return True
 
 
 # --- all of them ---
 
 
 def key_of(module: str, mutant: Mutant) -> str:
-    """What tells one mutant from all others, of other versions of its module too."""
-    digest = hashlib.sha256(path_of(module).read_bytes()).hexdigest()[:12]
-    return json.dumps([module, digest, *mutant.place, mutant.was, mutant.now])
+    """What tells one mutant from all others, of other versions of its function too."""
+    lines = path_of(module).read_text().splitlines()
+    first, last = mutant.lines or (1, len(lines))
+    digest = hashlib.sha256("\n".join(lines[first - 1 : last]).encode()).hexdigest()[:12]
+    return json.dumps([module, digest, mutant.place[0] - first, mutant.place[1], mutant.was, mutant.now])
 
 
 def outcomes() -> dict[str, str]:
