@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -86,17 +87,16 @@ class DirectFeedback(LocalRule):
         """What every state receives through its matrix: e."""
         return seen.error
 
-    def through(self, message: Tensor, matrix: Tensor) -> Tensor:
-        """e B."""
-        return message @ matrix
+    def through(self, message: Tensor, matrices: Sequence[Tensor]) -> Sequence[Tensor]:
+        """e B of every matrix."""
+        return [message @ matrix for matrix in matrices]
 
     def signals(self, network: StagedNetwork, feedback: Feedback, seen: LocalPass) -> tuple[Tensor, ...]:
         """e B_l in the shape of h_l."""
-        last, message = len(feedback.tensors) - 1, self.message(seen)
-        return tuple(
-            _shaped(self.through(message, feedback.tensors[f"B.{min(layer, last)}"].to(seen.error)), state)
-            for layer, state in enumerate(seen.hiddens)
-        )
+        last = len(feedback.tensors) - 1
+        matrices = [feedback.tensors[f"B.{min(layer, last)}"].to(seen.error) for layer in range(len(seen.hiddens))]
+        carried = self.through(self.message(seen), matrices)
+        return tuple(_shaped(credit, state) for credit, state in zip(carried, seen.hiddens, strict=True))
 
 
 def _width(state: Tensor) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -49,9 +49,8 @@ class TargetProjection(DirectFeedback):
             return super().credit(network, feedback, batch, scope)
         seen = forward_in_pieces(network, batch, scope)
         matrices = {name: matrix.to(seen.error) for name, matrix in feedback.tensors.items()}
-        told = self.signals(network, Feedback(_normalised(matrices)), seen)
-        credit = replace(self, normalisation="none").update(network, seen, told, scope)
-        return replace(credit, signals=self.signals(network, feedback, seen))
+        cotangents = self.signals(network, Feedback(_normalised(matrices, seen.count)), seen)
+        return self.update(network, seen, self.signals(network, feedback, seen), scope, cotangents)
 
     def message(self, seen: LocalPass) -> Tensor:
         """The number of each sample's class."""
@@ -62,14 +61,16 @@ class TargetProjection(DirectFeedback):
             )
         return seen.labels.long()
 
-    def through(self, message: Tensor, matrix: Tensor) -> Tensor:
-        """-y B: the row of each label, negative."""
-        return (-matrix).index_select(0, message)
+    def through(self, message: Tensor, matrices: Sequence[Tensor]) -> Sequence[Tensor]:
+        """-y B: the row of each label, negative; matrices of one shape together, since the operations are small."""
+        if len({matrix.shape for matrix in matrices}) == 1:
+            return (-torch.stack(list(matrices))).index_select(1, message).unbind()
+        return [(-matrix).index_select(0, message) for matrix in matrices]
 
 
-def _normalised(matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Every row divided by its rms; matrices of one width together, since the operations are small."""
+def _normalised(matrices: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
+    """Every row divided by its rms and by `count`; matrices of one shape together."""
     if len({matrix.shape for matrix in matrices.values()}) == 1:
-        rows = normalise(torch.stack(list(matrices.values())).flatten(0, 1), "sample")
+        rows = normalise(torch.cat(list(matrices.values())), "sample").div_(count)
         return dict(zip(matrices, rows.chunk(len(matrices)), strict=True))
-    return {name: normalise(matrix, "sample") for name, matrix in matrices.items()}
+    return {name: normalise(matrix, "sample").div_(count) for name, matrix in matrices.items()}

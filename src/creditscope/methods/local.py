@@ -167,16 +167,30 @@ class LocalRule(CreditRule):
         seen = forward_in_pieces(network, batch, Scope(trained=frozenset()))
         return (self.signals(network, feedback, seen) for feedback in feedbacks)
 
-    def update(self, network: StagedNetwork, seen: LocalPass, signals: tuple[Tensor, ...], scope: Scope) -> Credit:
-        """The vector-Jacobian products of all stages with their normalised credit."""
+    def update(
+        self,
+        network: StagedNetwork,
+        seen: LocalPass,
+        signals: tuple[Tensor, ...],
+        scope: Scope,
+        cotangents: Sequence[Tensor] | None = None,
+    ) -> Credit:
+        """The vector-Jacobian products of all stages with their normalised credit.
+
+        cotangents  â/count at every state, where the rule has it in a cheaper way than from its signals
+        """
         learning = scope.parameters(network)
         inner = {name: p for name, p in learning.items() if name not in seen.readout}
-        received = [0] + [self.receives(block) for block in range(network.depth)]
+        learns = [index for index, stage in enumerate(seen.stages) if stage.requires_grad]
+        received = [0 if index == 0 else self.receives(index - 1) for index in learns]
         with full_precision(seen.error.device):
+            if cotangents is None:
+                given = self.cotangents([signals[index] for index in received], seen.count)
+            else:
+                given = [cotangents[index] for index in received]
             asked = [
-                Asked(index, stage, self.cotangent(signals[received[index]], stage, seen.count))
-                for index, stage in enumerate(seen.stages)
-                if stage.requires_grad
+                Asked(index, seen.stages[index], cotangent.to(seen.stages[index].dtype))
+                for index, cotangent in zip(learns, given, strict=True)
             ]
             if scope.penalty:
                 asked += [
@@ -187,7 +201,10 @@ class LocalRule(CreditRule):
             gradients = seen.pieces.products(asked, inner)
         return Credit(signals, {**gradients, **seen.readout}, seen.loss)
 
-    def cotangent(self, signal: Tensor, stage: Tensor, count: int) -> Tensor:
-        """â/count in the precision of the stage's output."""
-        scaled = normalise(signal, self.normalisation)
-        return (signal / count if scaled is signal else scaled.div_(count)).to(stage.dtype)
+    def cotangents(self, signals: Sequence[Tensor], count: int) -> Sequence[Tensor]:
+        """â/count of every signal; flat ones of one shape together, since the operations are small."""
+        if self.normalisation == "sample" and len({s.shape for s in signals}) == 1 and signals[0].dim() == 2:
+            rows = normalise(torch.cat(list(signals)), "sample").div_(count)
+            return rows.chunk(len(signals))
+        scaled = [normalise(signal, self.normalisation) for signal in signals]
+        return [s / count if s is own else s.div_(count) for s, own in zip(scaled, signals, strict=True)]

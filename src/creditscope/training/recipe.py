@@ -12,8 +12,9 @@ from torch import nn
 
 from creditscope.errors import InvalidInput
 from creditscope.methods.loss import LOSSES
+from creditscope.training.fused import FusedAdamW
 
-OPTIMISERS: Mapping[str, Any] = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+OPTIMISERS: Mapping[str, Any] = {"adamw": FusedAdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 SCHEDULES = ("cosine", "constant")
 MOST_EPOCHS, MOST_IMAGES = 1_000_000, 10**9  # more is a misprint: at a second an epoch, 12 days
 
