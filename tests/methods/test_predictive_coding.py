@@ -14,8 +14,9 @@ from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.methods.bp import Backprop
 from creditscope.methods.curvature import Curvature, largest_curvature
+from creditscope.methods.local import forward_in_pieces
 from creditscope.methods.predictive_coding import PredictiveCoding
-from creditscope.methods.rule import Diverged, Feedback, Moment
+from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment
 from creditscope.methods.wrappers import Frozen, Penalty
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
@@ -264,3 +265,18 @@ def test_it_learns(options: dict[str, Any]) -> None:
     record = train(spec).record
     assert record.diverged is None
     assert record.accuracy > 0.4
+
+
+@pytest.mark.parametrize("multipliers", [False, True])
+def test_blocks_that_run_as_one_relax_as_they_do_one_by_one(multipliers: bool, batch: Batch) -> None:
+    network = build("mupc_mlp", SHAPE, 4, 5, width=7, depth=5).double().eval()
+    seen = forward_in_pieces(network, batch, EVERYTHING)
+    for steps in (1, 2, 13):
+        rule = PredictiveCoding(steps=steps, step_size=0.2, multipliers=multipliers)
+        network.stackable = True
+        together, update = rule.relax(network, seen, 0.2), rule.credit(network, Feedback(), batch)
+        network.stackable = False
+        apart, expected = rule.relax(network, seen, 0.2), rule.credit(network, Feedback(), batch)
+        for found, wanted in ((together.states, apart.states), (together.tensions, apart.tensions)):
+            torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-12)
+        torch.testing.assert_close(update.gradients, expected.gradients, rtol=1e-6, atol=1e-12)

@@ -34,3 +34,9 @@ def test_it_may_have_no_block_but_not_fewer() -> None:
     assert build("mupc_mlp", 12, 3, 0, depth=0).depth == 0
     with pytest.raises(InvalidInput, match="depth is -1"):
         build("mupc_mlp", 12, 3, 0, depth=-1)
+
+
+def test_all_blocks_at_once_give_what_each_gives_alone() -> None:
+    net = build("mupc_mlp", 12, 3, 0, width=8, depth=4).double()
+    states = torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    torch.testing.assert_close(list(net.stacked_stages(states)), net.stages_at(list(states)))

@@ -14,8 +14,8 @@ from creditscope.arguments import check_choice
 from creditscope.credit import Credit
 from creditscope.methods import method
 from creditscope.methods.bridge import WIDTH, AuxiliaryLoss, BridgeRule, drawn_layers, module, positions
+from creditscope.methods.forecast import predict
 from creditscope.methods.local import LocalPass
-from creditscope.methods.relaxation import predict
 from creditscope.methods.rule import Feedback, Moment
 from creditscope.networks.staged import StagedNetwork
 
@@ -114,7 +114,7 @@ def value_slope(feedback: Feedback, states: Tensor, error: Tensor) -> Tensor:
 
 def true_gradients(network: StagedNetwork, seen: LocalPass) -> list[Tensor]:
     """g_0..g_L: each sample's own loss, taken back from g_L block by block."""
-    forecast, gradients = predict(network, seen.hiddens), [seen.deepest]
+    forecast, gradients = predict(network, list(seen.hiddens)), [seen.deepest]
     for below, predicted in zip(reversed(forecast.below), reversed(forecast.predicted), strict=True):
         gradients[:0] = torch.autograd.grad(predicted, below, gradients[0])
     return gradients

@@ -14,13 +14,13 @@ from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
+from creditscope.methods.forecast import predict
 from creditscope.methods.local import LocalPass, LocalRule, Normalisation, check_normalisation, forward_in_pieces
 from creditscope.methods.relaxation import (
     Schedule,
     Settled,
     held_statistics,
     nudged_loss,
-    predict,
     recorded_statistics,
     relax,
 )

@@ -16,6 +16,7 @@ from creditscope.errors import InvalidInput
 from creditscope.methods import method
 from creditscope.methods.bridge import module
 from creditscope.methods.curvature import Curvature, largest_curvature
+from creditscope.methods.forecast import Levels, each, predict
 from creditscope.methods.local import (
     LocalPass,
     LocalRule,
@@ -25,7 +26,7 @@ from creditscope.methods.local import (
     read_out,
 )
 from creditscope.methods.loss import each_loss
-from creditscope.methods.relaxation import Forecast, held_statistics, nudged_loss, predict, recorded_statistics, slack
+from creditscope.methods.relaxation import held_statistics, nudged_loss, recorded_statistics, slack
 from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope, example_states
 from creditscope.networks.staged import StagedNetwork
 
@@ -39,12 +40,12 @@ Prediction = Literal["free", "fixed"]
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """The states z_0..z_L after T steps, their errors ε_l, the tensions ρ ε_l + λ_l, and the stages at z."""
+    """The states z_0..z_L after T steps, their errors ε_l, the tensions ρ ε_l + λ_l, and F_l(z_l) in its graph."""
 
     states: list[Tensor]
     errors: list[Tensor]
     tensions: list[Tensor]
-    forecast: Forecast
+    predicted: list[Tensor]
 
     @property
     def signals(self) -> tuple[Tensor, ...]:
@@ -167,7 +168,7 @@ class PredictiveCoding(LocalRule):
             relaxed = self.relax(network, seen, self._step(feedback, seen))
             top = read_out(network, relaxed.states[-1], seen.labels)
             noted = self._noted(network, seen, relaxed, top.logits)
-        pieces = replace(seen.pieces, stages=(seen.stages[0], *relaxed.forecast.predicted))
+        pieces = replace(seen.pieces, stages=(seen.stages[0], *relaxed.predicted))
         moved = replace(seen, pieces=pieces, readout=top.gradients)
         return replace(self.update(network, moved, relaxed.signals, scope), auxiliary=noted)
 
@@ -182,27 +183,29 @@ class PredictiveCoding(LocalRule):
 
     def relax(self, network: StagedNetwork, seen: LocalPass, size: Tensor | float) -> Relaxed:
         """T simultaneous steps of the states from the forward pass; samples do not interact."""
-        states, one = list(seen.hiddens), torch.ones_like(seen.error[:, 0])
-        multipliers = [torch.zeros_like(state) for state in states]
-        slopes = [*multipliers[:-1], seen.deepest]
+        one = torch.ones_like(seen.error[:, 0])
+        states: Levels = torch.stack(seen.hiddens) if network.stackable and network.depth else list(seen.hiddens)
+        multipliers = each(torch.zeros_like, states)
+        slopes = each(torch.zeros_like, states)
+        slopes[-1] = seen.deepest
         for left in reversed(range(self.steps)):
-            states = [z - size * slope for z, slope in zip(states, slopes, strict=True)]
+            states = each(lambda z, slope: z - size * slope, states, slopes)
             forecast = predict(network, states)
             errors = forecast.errors(states, seen.hiddens[0])
             tensions = self._tensions(errors, multipliers)
             if left:
                 if self.multipliers:
-                    multipliers = [m + self.alpha * error for m, error in zip(multipliers, errors, strict=True)]
+                    multipliers = each(lambda m, error: m + self.alpha * error, multipliers, errors)
                     tensions = self._tensions(errors, multipliers)
                 _, pull = nudged_loss(network, states[-1], seen.labels, one)
                 slopes = forecast.slopes(tensions, pull)
-        return Relaxed(states, errors, tensions, forecast)
+        return Relaxed(list(states), list(errors), list(tensions), list(forecast.predicted))
 
-    def _tensions(self, errors: list[Tensor], multipliers: list[Tensor]) -> list[Tensor]:
+    def _tensions(self, errors: Levels, multipliers: Levels) -> Levels:
         """ρ ε_l + λ_l, or ε_l without multipliers."""
         if not self.multipliers:
             return errors
-        return [self.rho * error + m for error, m in zip(errors, multipliers, strict=True)]
+        return each(lambda error, m: self.rho * error + m, errors, multipliers)
 
     def _noted(self, network: StagedNetwork, seen: LocalPass, relaxed: Relaxed, logits: Tensor) -> dict[str, Tensor]:
         """The mean of ½ Σ‖ε_l‖², and without multipliers the share of samples whose E ended above its start."""
@@ -248,7 +251,7 @@ class PredictiveCoding(LocalRule):
 
 def _fixed(network: StagedNetwork, seen: LocalPass, steps: int, size: Tensor | float) -> tuple[Tensor, ...]:
     """-ε_l after T steps  ε_l ← ε_l - η(ε_l - J_lᵀ ε_{l+1}),  ε_L ← ε_L - η(ε_L + g_L),  J_l of the forward pass."""
-    forecast, errors = predict(network, seen.hiddens), [torch.zeros_like(state) for state in seen.hiddens]
+    forecast, errors = predict(network, list(seen.hiddens)), [torch.zeros_like(state) for state in seen.hiddens]
     for _ in range(steps):
         slopes = forecast.slopes(errors, seen.deepest, again=True)
         errors = [error - size * slope for error, slope in zip(errors, slopes, strict=True)]

@@ -5,7 +5,7 @@ E = ½ Σ_l ‖ε_l‖²,   ε_0 = h_0 - embed(x),   ε_{l+1} = h_{l+1} - F_l(h_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from creditscope.methods.forecast import predict
 from creditscope.methods.loss import each_loss
 from creditscope.networks.staged import StagedNetwork
 
@@ -114,31 +115,7 @@ def _at(network: StagedNetwork, states: list[Tensor], embedded: Tensor, labels: 
     losses, nudge = nudged_loss(network, states[-1], labels, beta)
     slopes = forecast.slopes(errors, nudge)
     energy = sum((error.flatten(1).square().sum(1) for error in errors), torch.zeros_like(beta)) / 2
-    return Point(states, errors, slopes, energy + beta * losses, slack(energy, beta * losses))
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """Every stage alone: F_l(h_l) in a graph that begins at its own h_l."""
-
-    below: list[Tensor]
-    predicted: list[Tensor]
-
-    def errors(self, states: list[Tensor], embedded: Tensor) -> list[Tensor]:
-        """ε_0 = h_0 - embed(x),  ε_{l+1} = h_{l+1} - F_l(h_l)."""
-        return [states[0] - embedded, *(h - p.detach() for h, p in zip(states[1:], self.predicted, strict=True))]
-
-    def slopes(self, tensions: list[Tensor], nudge: Tensor, *, again: bool = False) -> list[Tensor]:
-        """p_l - (∂F_l/∂h_l)ᵀ p_{l+1} for l < L and p_L + nudge; `again` keeps the graphs for another call."""
-        pulls = torch.autograd.grad(self.predicted, self.below, tensions[1:], retain_graph=again) if self.below else ()
-        return [*(p - pull for p, pull in zip(tensions, pulls, strict=False)), tensions[-1] + nudge]
-
-
-def predict(network: StagedNetwork, states: Sequence[Tensor]) -> Forecast:
-    """What every block makes of its own state, one forward pass in pieces."""
-    with torch.enable_grad():
-        below = [state.detach().requires_grad_() for state in states[:-1]]
-        return Forecast(below, network.stages_at(below))
+    return Point(states, list(errors), list(slopes), energy + beta * losses, slack(energy, beta * losses))
 
 
 def slack(*terms: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -51,6 +52,8 @@ class ScaledResidualMLP(StagedNetwork):
     depth   number of blocks; the L of the scale counts input and output layer too, L = depth + 2
     """
 
+    stackable = True
+
     def __init__(
         self,
         inputs: int | tuple[int, ...] = 784,
@@ -64,14 +67,19 @@ class ScaledResidualMLP(StagedNetwork):
         whole("width", width, 1)
         whole("depth", depth, 0)
         self.embed = ScaledLinear(features(inputs), width, 1 / math.sqrt(features(inputs)), generator)
-        within = 1 / math.sqrt(width * (depth + 2))
-        self.blocks = nn.ModuleList(ScaledBlock(width, within, generator) for _ in range(depth))
+        self.within = 1 / math.sqrt(width * (depth + 2))
+        self.blocks = nn.ModuleList(ScaledBlock(width, self.within, generator) for _ in range(depth))
         self.head = ScaledLinear(width, classes, 1 / width, generator)
 
     def embedding(self, inputs: Tensor) -> Tensor:
         """The first layer, on the flattened sample; no activation."""
         out: Tensor = self.embed(inputs.flatten(1))
         return out
+
+    def stacked_stages(self, states: Tensor) -> Tensor:
+        """z_l + scale · W_l relu(z_l) for all blocks in one product."""
+        weights = torch.stack([cast(ScaledBlock, block).w.weight for block in self.blocks])
+        return torch.baddbmm(states, F.relu(states), weights.mT, alpha=self.within)
 
     def readout(self, state: Tensor) -> Tensor:
         """The head on the rectified state."""

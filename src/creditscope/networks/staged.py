@@ -99,6 +99,7 @@ class StagedNetwork(nn.Module, metaclass=Seeded):
     residual: bool = True
     token: Literal["first", "mean", "all"] | int = "first"  # which vector stands for a state with tokens
     terminal_layernorm: bool = False  # whether a LayerNorm precedes the read-out
+    stackable: bool = False  # whether `stacked_stages` runs all blocks at once
     loss_fn: Callable[[Tensor, Tensor], Tensor] | None = None  # (logits, labels) -> losses; None for cross-entropy
     blocks: nn.ModuleList
 
@@ -149,6 +150,10 @@ class StagedNetwork(nn.Module, metaclass=Seeded):
     def stages_at(self, states: Sequence[Tensor]) -> list[Tensor]:
         """F_0(z_0)..F_{L-1}(z_{L-1}): what every block makes of a state of its own."""
         return [self.merge(layer, state, self.branch(layer, state)) for layer, state in enumerate(states)]
+
+    def stacked_stages(self, states: Tensor) -> Tensor:
+        """The same for z_0..z_{L-1} in one tensor (L, N, ...); overridden where blocks of one shape run faster so."""
+        return torch.stack(self.stages_at(list(states)))
 
     def readout_parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that the read-out may use: those outside of the blocks."""
