@@ -1,7 +1,8 @@
-"""Writes the pages and the picture of every installed paper and the tables of its experiments, from the records."""
+"""Writes the pages and the picture of every paper here and the tables of its experiments, from the records."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 from docs.generate.field import STYLES
@@ -10,7 +11,7 @@ from creditscope.files import write_text
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.document import documents
 from creditscope.papers.glance import compared_numbers
-from creditscope.papers.installed import installed_papers
+from creditscope.papers.paper import Paper
 from creditscope.papers.picture import dots
 from creditscope.papers.rendering import Places, table_files
 from creditscope.papers.tables import comparison_tables
@@ -23,13 +24,16 @@ IMAGES = ROOT / "docs" / "images"
 PAGES = {"hao2026": "reproduction"}  # any other paper has pages of its own name
 
 
+def papers() -> list[Paper]:
+    """The papers under `src/creditscope_papers`, by name."""
+    folders = sorted(path.parent.name for path in (ROOT / "src" / "creditscope_papers").glob("*/published.json"))
+    return [import_module(f"creditscope_papers.{name}").PAPER for name in folders]
+
+
 def archives() -> dict[str, RunArchive]:
     """The committed records of every paper, by the name of its page."""
     store = Store(ROOT / "nowhere", [ROOT / "results"])  # the committed records alone
-    return {
-        PAGES.get(paper.name, paper.name): RunArchive(paper, store, paper.budgets[0])
-        for paper in installed_papers().values()
-    }
+    return {PAGES.get(paper.name, paper.name): RunArchive(paper, store, paper.budgets[0]) for paper in papers()}
 
 
 def files() -> dict[Path, str]:

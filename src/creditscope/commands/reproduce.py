@@ -87,22 +87,26 @@ def reproduce(
     """Reproduce a published experiment: run what is missing, and write its table.
 
     Every row says whether ours agrees with the published figure. A single name may be a paper or an experiment; without
-    a name nothing is run, and the experiments are listed. Ctrl-C keeps finished runs, and the same command resumes.
-    Exit code 0 if every run is done, 1 if some are missing or a table could not be written; with --tables-only 0 if the
-    tables were written, whatever runs are missing.
+    a name nothing is run, and the experiments of every paper are listed. Ctrl-C keeps finished runs, and the same
+    command resumes. Exit code 0 if every run is done, 1 if some are missing or a table could not be written; with
+    --tables-only 0 if the tables were written, whatever runs are missing.
 
     Example: `creditscope reproduce fresh_feedback`
     """
     from creditscope.papers.installed import choose, installed_papers
 
-    chosen, names = choose(installed_papers(), paper, experiment)
+    papers = installed_papers()
+    if paper is None and papers and (list_all or not tables_only):
+        for one in papers.values():
+            _list(_archive(one, store, results, budget), workers, one.names)
+        if not list_all:
+            whole = "PAPER" if len(papers) > 1 else next(iter(papers))
+            say(f"\nNothing was run. To run everything: creditscope reproduce {whole}; one experiment: add its name.")
+        return 0
+    chosen, names = choose(papers, paper, experiment)
     archive = _archive(chosen, store, results, budget)
     if list_all:
         return _list(archive, workers, names)
-    if paper is None and not tables_only:
-        _list(archive, workers, names)
-        say(f"\nNothing was run. To run everything: creditscope reproduce {chosen.name}; one experiment: add its name.")
-        return 0
     complete, several = True, len(names) > 1
     kept = records or out.parent / "records"
     for folder in (out, kept):

@@ -15,6 +15,7 @@ from creditscope.papers.reasons import likeliest_reason
 from creditscope.papers.rendering import Places, difference, limit_in_full, ours, published
 from creditscope.papers.tables import ComparisonTable, comparison_tables
 from creditscope.papers.verdicts import verdict_section, verdicts_in_full
+from creditscope.records.labels import counted
 from creditscope.report.markdown import escaped
 from creditscope.report.markdown import table as markdown_table
 from creditscope.statistics.intervals import t_quantile
@@ -89,10 +90,18 @@ def _front(archive: RunArchive, name: str, tables: Sequence[ComparisonTable], pl
         "## Notation and sources",
         paper.introduction,
         SOURCES.format(name=paper.name, citation=paper.citation),
+        _progress(archive),
         "## The long tables",
         "\n".join(f"- [{MORE[part]}]({_stem(name, part)}.md)" for part in parts),
         "```{toctree}\n:hidden:\n\n" + "\n".join(_stem(name, part) for part in parts) + "\n```",
     ]
+
+
+def _progress(archive: RunArchive) -> str:
+    """How many runs have a record, while some have none."""
+    keys = {key for name in archive.paper.names for key in archive.plan(name)}
+    done = sum(archive.record(key) is not None for key in keys)
+    return "" if done == len(keys) else f"{done} of {counted(len(keys), 'run')} of these experiments have a record."
 
 
 def _claims_page(archive: RunArchive, places: Places) -> list[str]:
