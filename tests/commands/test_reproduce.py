@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -207,6 +208,17 @@ def test_without_a_name_nothing_is_run_and_the_experiments_are_listed(tiny, cred
     assert done.out.startswith(creditscope("reproduce", "--list").out.rstrip("\n"))
     assert "Nothing was run. To run everything: creditscope reproduce little; one experiment:" in done.out
     assert not Path("results").exists()
+
+
+def test_without_a_name_the_experiments_of_every_paper_are_listed(tiny, creditscope, monkeypatch):
+    papers = installed.installed_papers()
+    other = replace(papers["little"], name="other", citation="Somebody (2021)")
+    monkeypatch.setattr(installed, "installed_papers", lambda: {**papers, "other": other})
+    done = creditscope("reproduce")
+    assert done.code == 0
+    assert "Nobody (2020)" in done.out
+    assert "Somebody (2021)" in done.out
+    assert "To run everything: creditscope reproduce PAPER; one experiment:" in done.out
 
 
 def test_data_that_cannot_be_had_is_named(tiny, creditscope, tmp_path):

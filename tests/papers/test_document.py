@@ -169,3 +169,10 @@ def test_a_dot_shows_both_numbers_and_links_to_its_row():
 def test_without_a_number_there_is_no_picture():
     assert "```{raw}" not in PAGES["nothing"]
     assert "No published number has a run of ours beside it yet." in PAGES["nothing"]
+
+
+def test_a_page_says_how_many_runs_have_a_record_while_some_have_none():
+    runs = {key for name in MADE.names for key in ARCHIVES["nothing"].plan(name)}
+    assert f"0 of {len(runs)} runs of these experiments have a record." in pages(ARCHIVES["nothing"])["made.md"]
+    done = {key for key in runs if ARCHIVES["as published"].record(key) is not None}
+    assert f"{len(done)} of {len(runs)} runs" in pages(ARCHIVES["as published"])["made.md"] or done == runs
