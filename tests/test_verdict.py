@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditscope.errors import UnknownName
-from creditscope.modes import EXPLODES, Headline, Mode
+from creditscope.modes import EXPLODES, WITHOUT_GROWTH, Headline, Mode
 from creditscope.protocols import PROTOCOLS, judge, protocol_named
 from creditscope.verdict import (
     Finding,
@@ -331,6 +331,16 @@ def test_growth_fails_strict_only_together_with_the_tail_of_the_reference() -> N
     assert strict(D2_tail=Status.FIRES) == "PASS"
     assert strict(D1=Status.FIRES, D2_tail=Status.FIRES) == "FAIL(D1+D2:tail)"
     assert strict(D1_stream=Status.FIRES, D2_tail=Status.FIRES) == "FAIL(D1:stream+D2:tail)"
+
+
+def test_a_reference_that_collapsed_where_the_stream_has_not_grown_is_no_explosion() -> None:
+    small = finding("D2:tail", Status.FIRES)
+    assert small.measurement is not None
+    apart = replace(small, measurement=replace(small.measurement, cause=WITHOUT_GROWTH))
+    passing = {code: finding(code, Status.PASS) for code in ("D0", "D1", "D1:stream", "D2:tail", "D3", "D11")}
+    grown = {**passing, **{code: finding(code, Status.FIRES) for code in ("D1", "D1:stream")}}
+    assert str(judge(protocol_named("strict"), {**grown, "D2:tail": small})) == "FAIL(D1+D1:stream+D2:tail)"
+    assert str(judge(protocol_named("strict"), {**grown, "D2:tail": apart})) == "PASS"
 
 
 def test_growth_that_leaves_the_reference_alone_passes_with_a_warning() -> None:

@@ -429,7 +429,11 @@ by all runs and a quarter by the seeds of one method. In the worst world for acc
 every image and the two methods on none.
 
 - **Answers per image** cover {_range(paired)} where one side has three seeds or more. The top is three seeds
-  against one that hardly spread: an interval is never narrower than the images' own error.
+  against one that hardly spread: an interval is never narrower than the images' own error. That floor alone covers
+  95 %, and a spread of the seeds that is large by chance adds to it: up to 98.8 % where the spread is known to two
+  degrees of freedom, up to 99.4 % to one (`tests/statistics/test_margin.py` computes both without a random number).
+  The images also tell how much of the seeds' spread is chance within images; an interval that took this known part off
+  would cover 97 % at most, but as little as 91 % and 86 %, because it trusts a spread that is small by chance.
 - **Two seeds** know their spread to one degree of freedom. Nobody knows how unequal the spreads of the two sides are,
   so Welch's interval is wide for equal ones (up to 98 %); one that covered 95 % of these would cover 92 % where one
   spread is three times the other. Two seeds against one are wider still.

@@ -45,6 +45,7 @@ class Mode:
 
     requires  maps a code to the cause that counts ("" = any). A diagnostic that fires for another cause counts as
               passed: a reference that is small because the network fits its data has not collapsed.
+    excused   maps a code to the cause that does not count: a diagnostic that fires for it counts as passed
     headline  the mode in words, with the numbers that carry it
     flag, letter  its names in protocols that judge by flags
     consequence   a sentence that several modes may share and the reader is told once
@@ -59,6 +60,7 @@ class Mode:
     letter: str = ""
     consequence: str = ""
     instead: Mode | None = None
+    excused: Mapping[str, str] = field(default_factory=dict)
 
     def judged(self, findings: Mapping[str, Finding]) -> Mode:
         """This mode, or the one in its place."""
@@ -72,17 +74,19 @@ class Mode:
 
     def state(self, findings: Mapping[str, Finding]) -> Literal["shown", "ruled out", "open"]:
         """What the findings say about this mode."""
-        answers = [self._answer(findings.get(code), cause) for code, cause in self.requires.items()]
+        answers = [self._answer(findings.get(code), code) for code in self.requires]
         if all(answer is Status.FIRES for answer in answers):
             return "shown"
         return "ruled out" if Status.PASS in answers else "open"
 
-    def _answer(self, finding: Finding | None, cause: str) -> Status:
+    def _answer(self, finding: Finding | None, code: str) -> Status:
         if finding is None:
             return Status.SKIPPED
+        cause = self.requires[code]
         if finding.status is Status.FIRES and cause and finding.cause != cause:
             return Status.PASS if finding.cause else Status.UNDEFINED
-        return finding.status
+        excused = finding.status is Status.FIRES and finding.cause and finding.cause == self.excused.get(code)
+        return Status.PASS if excused else finding.status
 
 
 INVALID = (
@@ -93,6 +97,7 @@ EXPLODES = (
     "The stream explodes, but the reference stays above the clamp of the usual cosine: Γ is valid. Norms, penalties "
     "and absolute steps are not comparable across these states."
 )
+WITHOUT_GROWTH = "without growth"  # the cause of a reference that collapsed at states where the stream has not grown
 NON_FINITE = Mode(
     "non-finite numbers",
     "The network holds numbers that are not finite.",
@@ -150,6 +155,7 @@ EXPLODED_BLOCK = Mode(
     {"D1": "", "D2:tail": ""},
     headline=_exploded("one block multiplied it by {growth}", "D1", "D2:tail"),
     consequence=INVALID,
+    excused={"D2:tail": WITHOUT_GROWTH},
 )
 EXPLODED_STREAM = Mode(
     "exploded stream",
@@ -157,6 +163,7 @@ EXPLODED_STREAM = Mode(
     {"D1:stream": "", "D2:tail": ""},
     headline=_exploded("it grew by a factor of {growth}", "D1:stream", "D2:tail"),
     consequence=INVALID,
+    excused={"D2:tail": WITHOUT_GROWTH},
 )
 DEGENERACY = Mode(
     "measurement degeneracy",

@@ -13,6 +13,7 @@ from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.evidence.records import ReadoutProfile, Rival
 from creditscope.networks.build import build
+from creditscope.provenance import GuardStatus
 from creditscope.statistics.intervals import discordant_interval
 
 
@@ -91,7 +92,7 @@ def test_the_network_comes_back_as_it_was_even_with_batch_norm() -> None:
     start = build("small_resnet", (3, 8, 8), 3, seed=1, channels=4, depth=2)
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     batches = [Batch(torch.randn(20, 3, 8, 8), torch.arange(20) % 3) for _ in range(3)]
-    report = creditscope.audit(network, batches, training=batches, initial=start)
+    report = creditscope.audit(network, batches[:1], training=batches[1:], initial=start)
     assert report.findings["D10"].value is not None
     assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())
 
@@ -108,3 +109,32 @@ def test_states_that_are_not_finite_cannot_be_read() -> None:
         network.blocks[0].w1.weight[0, 0] = math.nan
     finding = creditscope.audit(network, test, training=training, control_accuracy=0.3).findings["D10"]
     assert (finding.status, str(finding.reason)) == ("skipped", "not possible")
+
+
+@pytest.mark.parametrize("share", [1.0, 0.2])
+def test_test_images_among_the_training_images_are_refused_or_counted(share: float) -> None:
+    """A read-out would be tested on what it was fitted on."""
+    network, training, test = subject()
+    count = round(share * 100)
+    leaked = [*training, Batch(test[0].inputs[:count], test[0].labels[:count])]
+    with pytest.raises(InvalidInput, match=f"{count} of the first 100 test samples are among the training images"):
+        creditscope.audit(network, test, training=leaked)
+    guard = creditscope.audit(network, test, training=leaked, disjoint=False).provenance.guards["unseen"]
+    assert (guard.status, guard.text) == (GuardStatus.OFF, f"{count} of 400 test samples are among the training images")
+    assert creditscope.audit(network, test, training=training).provenance.guards["unseen"].status is GuardStatus.PASSED
+
+
+def test_a_stream_that_narrows_is_not_failed_by_its_wider_embedding() -> None:
+    """16 numbers may be read less well than 128 for that reason alone; blocks set back to their start have 16 too."""
+    embedding, start = Rival("at the embedding", 0.5, 30, 40), Rival("set back", 0.4, 120, 20)
+    useless = Rival("set back", 0.49, 30, 30)
+
+    def judged(*rivals: Rival, numbers: tuple[int, ...]) -> tuple[str, float | None]:
+        profile = ReadoutProfile((0.5, 0.5, 0.49), rivals, 1000, 4000, numbers)
+        finding = find("D10", evidence(profile=profile))
+        return str(finding.status), finding.value
+
+    assert judged(embedding, start, numbers=(16, 16, 16)) == ("fires", -1.0)
+    assert judged(embedding, start, numbers=(128, 64, 16))[0] == "skipped"
+    assert judged(embedding, numbers=(128, 64, 16))[0] == "skipped"
+    assert judged(embedding, useless, numbers=(128, 64, 16)) == ("fires", 0.0)

@@ -12,6 +12,7 @@ from tests.diagnostics.evidence_by_hand import evidence, find
 
 from creditscope.diagnostics import diagnostics
 from creditscope.evidence.records import Evidence
+from creditscope.modes import WITHOUT_GROWTH
 
 IMAGES = 21
 
@@ -72,6 +73,30 @@ def test_units_of_the_states_change_neither_sensitivity_nor_influence(units: lis
     )
     for code in ("D11", "D12"):
         assert find(code, other).value == pytest.approx(find(code, plain).value, rel=1e-9)
+
+
+def test_positions_that_cancel_when_they_move_alike_keep_their_sensitivity() -> None:
+    """Behind an InstanceNorm a common shift of all positions leaves the loss alone: ‖Σ g_p‖ = 0, Σ ‖h_p‖·‖g_p‖ > 0."""
+    ones = torch.ones(3, 5, dtype=torch.float64)
+    steps = {"step_norms": ones[1:], "same_shape": (True, True)}
+    cancelled = evidence(ones, 0 * ones, ones[0], **steps)
+    assert [find(code, cancelled).status for code in ("D11", "D12")] == ["fires", "fires"]
+    resolved = evidence(ones, 0 * ones, ones[0], state_products=ones, step_products=ones[1:], **steps)
+    assert [find(code, resolved).value for code in ("D11", "D12")] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("collapsed", "cause"), [((0,), WITHOUT_GROWTH), ((0, 1), WITHOUT_GROWTH), ((2,), ""), ((0, 3), "")]
+)
+def test_the_tail_of_the_reference_knows_whether_the_stream_has_grown_there(
+    collapsed: tuple[int, ...], cause: str
+) -> None:
+    """The stream shrinks before it grows 100-fold, as in an EfficientViT at its start: h_0 is small by influence."""
+    hidden = torch.tensor([1.0, 0.01, 1.0, 1.0], dtype=torch.float64)[:, None].expand(4, 5)
+    gradient = torch.ones(4, 5, dtype=torch.float64)
+    gradient[list(collapsed)] = 1e-9
+    finding = find("D2:tail", evidence(hidden, gradient, gradient.new_ones(5)))
+    assert (finding.status, finding.cause) == ("fires", cause)
 
 
 @pytest.mark.parametrize("code", ["D11", "D12"])

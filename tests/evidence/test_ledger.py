@@ -340,3 +340,19 @@ def test_norms_of_half_precision_are_those_of_float64(dtype):
     vectors = [torch.linspace(1, 300, 7 * 33).view(7, 33).to(dtype) for _ in range(2)]
     expected = torch.stack([(vector.double() ** 2).sum(-1).sqrt() for vector in vectors])
     assert torch.allclose(norm_table(vectors), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(3, WIDTH), (WIDTH, 2, 3)])
+def test_positions_are_moved_each_by_its_own_size_for_the_sensitivity(shape: tuple[int, ...]) -> None:
+    """Σ_p ‖h_p‖·‖g_p‖ by hand; flat states need no table of their own."""
+    states, gradients = (images(8, seed=seed, shape=shape).inputs for seed in (1, 2))
+    book = ledger("mean")
+    book.add(trace_of(gradients, states))
+    found = book.evidence()
+    rows = [tensor.double() if len(shape) == 2 else tensor.double().flatten(2).mT for tensor in (states, gradients)]
+    slow = [sum(float(h.norm() * g.norm()) for h, g in zip(*sample, strict=True)) for sample in zip(*rows, strict=True)]
+    assert found.state_products is not None
+    assert found.state_products[0].tolist() == pytest.approx(slow)
+    flat = ledger("mean")
+    flat.add(trace_of(gradients.flatten(1), states.flatten(1)))
+    assert flat.evidence().state_products is None

@@ -671,3 +671,59 @@ def test_a_backward_pass_that_fails_is_told_about_the_plain_twin() -> None:
 def test_a_rule_that_is_none_is_refused_before_anything_is_searched() -> None:
     with pytest.raises(InvalidInput, match="read='last' is not a rule"):
         find_stream(stages(), read="last")  # type: ignore[arg-type]
+
+
+class ScaledBranches(nn.Module):
+    """h + α f(h): the model scales what a block returns, as in ReZero or Euler's steps."""
+
+    def __init__(self, scale: float, *, shared: bool) -> None:
+        super().__init__()
+        self.start, self.head = nn.Linear(FEATURES, WIDTH), nn.Linear(WIDTH, CLASSES)
+        self.layers = nn.ModuleList(branch() for _ in range(1 if shared else 3))
+        self.scale = nn.Parameter(torch.tensor(scale))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.states(x)[-1])
+
+    def states(self, x: Tensor) -> list[Tensor]:
+        states = [self.start(x)]
+        for index in range(3):
+            states.append(states[-1] + self.scale * self.layers[index % len(self.layers)](states[-1]))
+        return states
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-5, 0.1])
+@pytest.mark.parametrize("options", [{"shared": True}, {"shared": False}, {"shared": False, "blocks": "layers"}])
+def test_a_stream_to_which_scaled_branches_are_added_ends_where_the_head_reads_it(
+    scale: float, options: dict[str, Any]
+) -> None:
+    torch.manual_seed(0)
+    model = ScaledBranches(scale, shared=options["shared"]).double()
+    inputs = BATCH.inputs.double()
+    stream = find_stream(model, options.get("blocks"))
+    stream.settle(inputs)
+    trace = capture(stream, BATCH._replace(inputs=inputs))
+    states = model.states(inputs)
+    gradients = torch.autograd.grad(F.cross_entropy(model.head(states[-1]), BATCH.labels, reduction="sum"), states)
+    for ours, theirs in zip((*trace.hiddens, *trace.gradients), (*states, *gradients), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert (
+        stream.at(inputs, {1: states[1]}) is None
+    )  # the stream bypasses the block, so that it cannot be replaced there
+
+
+def test_a_decoder_beside_the_read_out_is_no_part_of_a_plain_stream() -> None:
+    class Autoencoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = nn.Sequential(
+                nn.Linear(FEATURES, 12), nn.ReLU(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 4)
+            )
+            self.decoder = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, FEATURES))
+            self.head = nn.Linear(4, CLASSES)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            code = self.encoder(x)
+            return self.head(code), self.decoder(code)
+
+    assert discover(Autoencoder(), BATCH.inputs).names == ("encoder.2", "encoder.4")

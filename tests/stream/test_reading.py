@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from creditscope.stream.reading import Reading
+from creditscope.stream.reading import Read, Reading
 
 
 def lengths(reading: Reading, state: torch.Tensor) -> torch.Tensor:
@@ -13,7 +13,7 @@ def lengths(reading: Reading, state: torch.Tensor) -> torch.Tensor:
     return rows.double().norm(dim=-1) * factor
 
 
-@pytest.mark.parametrize("shape", [(5, 7, 3), (5, 3, 4, 6)])
+@pytest.mark.parametrize("shape", [(5, 7, 3), (5, 3, 4, 6), (5, 3, 2, 4, 3)])
 def test_the_length_of_a_pooled_state_is_the_root_mean_square_over_positions(shape: tuple[int, ...]) -> None:
     state = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     positions = state if len(shape) == 3 else state.flatten(2).transpose(1, 2)
@@ -50,3 +50,14 @@ def test_one_token_is_read_as_it_stands() -> None:
         rows, factor = Reading(rule).rows(state)
         assert torch.equal(rows, state[:, token])
         assert factor == 1
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (4, 5, 6), (4, 6, 3, 2), (4, 6, 2, 3, 2)])
+@pytest.mark.parametrize("rule", ["mean", "first", "all"])
+def test_a_gradient_read_as_vectors_is_felt_when_the_state_moves_by_them(shape: tuple[int, ...], rule: Read) -> None:
+    """⟨g, widened(v)⟩ = ⟨vectors(g), v⟩ for any v, at tokens, maps and volumes."""
+    generator, reading = torch.Generator().manual_seed(0), Reading(rule)
+    gradient = torch.randn(shape, generator=generator, dtype=torch.float64)
+    read = reading.vectors(gradient)
+    move = torch.randn(read.shape, generator=generator, dtype=torch.float64)
+    torch.testing.assert_close((gradient * reading.widened(move, gradient)).sum(), (read * move).sum())

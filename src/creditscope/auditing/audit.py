@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from creditscope.arguments import as_text, check_callable, check_flags
 from creditscope.auditing.accuracies import RecordedAccuracies, arms
-from creditscope.auditing.fingerprints import Fingerprints
+from creditscope.auditing.fingerprints import Fingerprints, SeenInTraining
 from creditscope.auditing.frozen_controls import FrozenControls
 from creditscope.auditing.input_checks import (
     checked_batches,
@@ -100,7 +100,8 @@ def audit(
     training          batches of the images it was trained on: linear read-outs judge depth without retraining (D10)
     reference         a reference model, for a model whose layers define their own backward: it gives the gradient, and
                       the model's own backward pass is audited as credit if none is given; see `plain_twin`
-    disjoint          False: batches that have samples in common are not refused but counted in the report's guards
+    disjoint          False: batches that have samples in common, with each other or with `training`, are not refused
+                      but counted in the report's guards
     independent       False: a model whose answer for an image depends on the other images of its batch is not refused;
                       the report's guards say how much
 
@@ -126,19 +127,25 @@ def audit(
     ledger, probing = Ledger(stream), Probing(stream, credit, credit_local, predict, redraw, given)
     guards: dict[str, Guard] = {}
     known = {"disjoint": disjoint, "independent": independent}
+    remembered: SeenInTraining | None = None
 
     def beside(batch: Batch, trace: Trace) -> None:
+        if remembered is not None:
+            remembered.add(batch)
         controls.add(batch, trace)
         probing.add(batch, trace)
 
     with unchanged(stream.model), undisturbed(stream.model), controls.undisturbed(), probing.prepared():
         if training is not None:
-            probing.fit_readouts(
-                training_images(checked_batches(training, stream.model, Fingerprints(disjoint=disjoint))), initial
-            )
+            given_images = checked_batches(training, stream.model, Fingerprints(disjoint=disjoint))
+            fitted = training_images(given_images)
+            remembered = SeenInTraining(fitted, disjoint=disjoint)
+            probing.fit_readouts(fitted, initial)
         for trace in traces(stream, batches, loss_fn, check_gradient, guards, beside, **known):
             ledger.add(trace)
             del trace  # free it before the next one is made
+        if remembered is not None:
+            guards["unseen"] = remembered.guard()
         evidence = probing.completed(ledger.evidence(), loss_fn or cross_entropy, initial)
     model = stream.subject
     if trained.values is None and probing.accuracy is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -86,6 +86,35 @@ class Fingerprints:
         where = {"an earlier batch": self._again, "the same batch": self._inside}
         parts = [f"{count:,} of {self._samples:,} samples occurred in {name}" for name, count in where.items() if count]
         return Guard(GuardStatus.PASSED if self._disjoint or not parts else GuardStatus.OFF, "; ".join(parts))
+
+
+class SeenInTraining:
+    """Counts the test samples that are among the training images: a read-out fitted on them knows their labels.
+
+    Refused where they are more than `SHARE` of the samples and cannot be equal by chance.
+    """
+
+    def __init__(self, training: Sequence[Batch], *, disjoint: bool) -> None:
+        self._known = np.unique(np.concatenate([sample_hashes(batch) for batch in training]))
+        self._disjoint = disjoint
+        self._samples = self._again = 0
+
+    def add(self, batch: Batch) -> None:
+        """Look for the samples of a test batch."""
+        self._again += int(np.isin(sample_hashes(batch), self._known).sum())
+        self._samples += len(batch.labels)
+        many = self._again >= FEWEST and self._again > SHARE * self._samples
+        if self._disjoint and many and _values_never_meet(batch):
+            raise InvalidInput(
+                f"{self._again:,} of the first {self._samples:,} test samples are among the training images.\n"
+                "D10's read-outs would be tested on what they were fitted on, and the accuracy may be remembered, not "
+                "learnt. Pass training= without the test images, or disjoint=False to have it reported instead."
+            )
+
+    def guard(self) -> Guard:
+        """How many test samples were found."""
+        text = f"{self._again:,} of {self._samples:,} test samples are among the training images" if self._again else ""
+        return Guard(GuardStatus.PASSED if self._disjoint or not self._again else GuardStatus.OFF, text)
 
 
 def _values_never_meet(batch: Batch) -> bool:

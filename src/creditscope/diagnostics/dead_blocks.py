@@ -18,7 +18,8 @@ BYPASSED = 1e-3  # of the most influential block: worth a note
     title="Dead blocks",
     question="does any block move the loss?",
     formula="The largest influence of any block.\n\n"
-    "max over l of the median of  c_l = ‖h_{l+1} - h_l‖·‖g_{l+1}‖/‖e‖  over images with e ≠ 0",
+    "max over l of the median of  c_l = ‖h_{l+1} - h_l‖·‖g_{l+1}‖/‖e‖  over images with e ≠ 0;\n"
+    "where states have positions, the sum over positions of the products of their norms",
     limit=Limit(
         at=5.9e-6,
         fires="below",

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     title="Dead states",
     question="does the loss depend on every state?",
     formula="The smallest relative sensitivity of any state, at the 10th percentile of the images.\n\n"
-    "min over l of the 10th percentile of  s_l = ‖h_l‖·‖g_l‖/‖e‖  over images with e ≠ 0",
+    "min over l of the 10th percentile of  s_l = ‖h_l‖·‖g_l‖/‖e‖  over images with e ≠ 0;\n"
+    "where a state has positions (tokens, pixels), Σ over positions of ‖h_{l,p}‖·‖g_{l,p}‖ in place of ‖h_l‖·‖g_l‖",
     limit=Limit(
         at=5.4e-6,
         fires="below",

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from creditscope.diagnostics import diagnostic
 from creditscope.diagnostics.reference import DO_WHEN_COLLAPSED, FLOOR, PUBLISHED_BATCH
+from creditscope.diagnostics.scale import GROWN
+from creditscope.modes import WITHOUT_GROWTH
 from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     question="is the reference gradient large enough in every part of the images and at every state?",
     formula="The smallest gain of any state, at the 10th percentile of the images, as a batch of 128 under a mean loss "
     "would show it.\n\n"
-    "min over l of the 10th percentile of ‖g_l‖/‖e‖ over images with e ≠ 0, divided by 128",
+    "min over l of the 10th percentile of ‖g_l‖/‖e‖ over images with e ≠ 0, divided by 128;\n"
+    f"cause `{WITHOUT_GROWTH}` if no state with so small a gain is over {GROWN:g} times as large as an earlier one",
     limit=Limit(
         at=FLOOR,
         fires="below",
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
     means="For a tenth of the images or more the gradient lies below the clamp of the usual cosine at some state: that "
     "cosine then compares credit with its clamp, even where the median image is sound.",
     does_not_mean="It does not mean that the gradient is wrong, nor that the loss ignores the state: an exploded "
-    "stream has a small gradient in its own units. D11 tells the two apart.",
+    f"stream has a small gradient in its own units. D11 tells the two apart. With cause `{WITHOUT_GROWTH}` the stream "
+    "has not grown where the gradient is small: that is no explosion.",
     do=DO_WHEN_COLLAPSED,
     column="",
 )
@@ -41,4 +45,11 @@ def reference_tail(evidence: Evidence) -> Measurement | Missing:
         return Measurement(float("nan"), note="no image has an error, so gains are 0/0")
     tails = evidence.gain_tails / PUBLISHED_BATCH
     lowest = int(tails.nan_to_num(nan=-1.0).argmin())
-    return Measurement(tails[lowest].item(), per_layer=tuple(tails.tolist()), note=f"lowest at h_{lowest}")
+    collapsed = {layer for layer, tail in enumerate(tails.tolist()) if not tail >= FLOOR}
+    grown = {growth.late for growth in evidence.growths if not (growth.middle <= GROWN and growth.tail <= GROWN)}
+    return Measurement(
+        tails[lowest].item(),
+        per_layer=tuple(tails.tolist()),
+        cause=WITHOUT_GROWTH if collapsed and not collapsed & grown else "",
+        note=f"lowest at h_{lowest}",
+    )

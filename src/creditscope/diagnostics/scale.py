@@ -10,6 +10,7 @@ from creditscope.verdict import Limit, Measurement, Missing, Reason
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
 
+GROWN = 50.0  # times as large as before
 DO = (
     "Look at ‖h‖ and its growth per block. Add a penalty λ‖f(h)‖² to the local losses of the blocks (start with λ = "
     "1e-2), or normalise the credit over the batch instead of per sample."
@@ -23,7 +24,7 @@ DO = (
     formula="The largest growth of the residual stream across any one block.\n\n"
     "max over l of  m_{l+1}/m_l,   m_l = median over all images of ‖h_l‖",
     limit=Limit(
-        at=50.0,
+        at=GROWN,
         fires="above",
         because="trained by backprop, blocks grow the stream by a factor of 1 to 11; exploded ones by 694 or more",
     ),

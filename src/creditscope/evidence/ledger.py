@@ -17,6 +17,7 @@ from creditscope.evidence.norms import (
     norms_of,
     ordinary,
     position_norms,
+    position_products,
 )
 from creditscope.evidence.records import NO_ERRORS, Directions, Evidence
 from creditscope.stream.reading import Reading, ReadsStates
@@ -34,6 +35,7 @@ class Ledger:
         self._norms, self._error = _Columns(), _Columns()  # of h_0..h_L and g_0..g_L; of the error
         self._same_shape: tuple[bool, ...] = ()
         self._steps = _Columns()  # of h_1 - h_0 .. h_L - h_{L-1}
+        self._products, self._step_products = _Columns(), _Columns()  # ‖h‖·‖g‖ over positions, where there are any
         self._positions = _Columns()  # of all tokens of h_0..h_L, where one of them is read
         self._bad: dict[str, Tensor | int] = {}
         self._correct: Tensor | int = 0
@@ -63,8 +65,13 @@ class Ledger:
         self._count("gradients", gradients, fine or self._mended(depth, norms[depth:], vectors))
         self._norms.scale(factors)
         if depth > 1:
-            self._steps.add(_step_norms(reading, states, rows[0]))
             self._same_shape = tuple(before.shape == after.shape for before, after in pairwise(states))
+        if reading.rule != "all" and any(state.dim() > 2 for state in states):
+            self._products.add(position_products(states, gradients))
+            if depth > 1:
+                self._step_products.add(_step_products(states, gradients))
+        elif depth > 1:
+            self._steps.add(_step_norms(reading, states, rows[0]))
         if reading.leaves_tokens(states):
             self._positions.add(list(position_norms(states)))
         self._groups.add(vectors)
@@ -95,8 +102,10 @@ class Ledger:
             hidden_norms=hidden,
             gradient_norms=gradient,
             error_norms=NO_ERRORS if errors is None else errors[0],
-            step_norms=self._steps.table(0) if self._same_shape else None,
+            step_norms=self._steps.whole(),
             position_norms=self._positions.whole(),
+            state_products=self._products.whole(),
+            step_products=self._step_products.whole(),
             same_shape=self._same_shape,
             directions=self._groups.directions() or self._whole.directions(),
             non_finite={where: int(count) for where, count in self._bad.items()},
@@ -249,3 +258,12 @@ def _step_norms(reading: Reading, states: Sequence[Tensor], like: Tensor) -> lis
         step, factor = reading.rows(after - before)
         norms.append(norm_table([step])[0] * factor)
     return norms
+
+
+def _step_products(states: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Σ over positions of ‖h_{l+1,p} - h_{l,p}‖·‖g_{l+1,p}‖; NaN where a block changes the shape of the stream."""
+    unknown = states[0].new_full((len(states[0]),), torch.nan, dtype=torch.float64)
+    return [
+        position_products([after - before], [gradient])[0] if before.shape == after.shape else unknown
+        for (before, after), gradient in zip(pairwise(states), gradients[1:], strict=True)
+    ]

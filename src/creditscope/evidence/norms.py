@@ -65,3 +65,15 @@ def position_norms(states: Sequence[Tensor]) -> Tensor:
     """√(mean over tokens of ‖h_p‖²) of every state (N, tokens, d), (layers, N) in float64."""
     table = norm_table([state.flatten(1) for state in states])
     return table * table.new_tensor([state.shape[1] for state in states]).rsqrt()[:, None]
+
+
+def position_products(states: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Σ over positions of ‖h_p‖·‖g_p‖, one row per layer, (N,) each in float64; of flat states ‖h‖·‖g‖."""
+    return [(lengths(state) * lengths(gradient)).sum(1) for state, gradient in zip(states, gradients, strict=True)]
+
+
+def lengths(tensor: Tensor) -> Tensor:
+    """‖·‖₂ of every position of a state (N, d), (N, tokens, d) or (N, C, H, W), (N, positions) in float64."""
+    axis = 1 if tensor.dim() > 3 else -1
+    norms: Tensor = torch.linalg.vector_norm(tensor, dim=axis, dtype=torch.float64)
+    return norms.reshape(len(tensor), -1)

@@ -47,11 +47,17 @@ class ReadoutProfile:
     rivals: tuple[Rival, ...]  # the embedding; the network with its blocks set back, where `initial=` was given
     images: int
     training_images: int
+    numbers: tuple[int, ...] = ()  # that each read-out reads; empty if not known
 
     @property
     def rival(self) -> Rival:
         """The most accurate one."""
         return max(self.rivals, key=lambda rival: rival.accuracy)
+
+    @property
+    def narrows(self) -> bool:
+        """Whether the deepest read-out has fewer numbers to read than that of the embedding."""
+        return bool(self.numbers) and self.numbers[-1] < self.numbers[0]
 
     @property
     def late_rise(self) -> float:
@@ -88,6 +94,8 @@ class Evidence:
     error_norms: Tensor | Missing  # (samples,), float64: ‖∂ℓ/∂logits‖
     step_norms: Tensor | None = None  # (L, samples), float64: ‖h_{l+1} - h_l‖; NaN where a block changes the shape
     position_norms: Tensor | None = None  # (L+1, samples): RMS over all tokens, where the norms above are of one token
+    state_products: Tensor | None = None  # (L+1, samples): Σ_p ‖h_p‖·‖g_p‖, where states have positions
+    step_products: Tensor | None = None  # (L, samples): Σ_p ‖h_{l+1,p} - h_{l,p}‖·‖g_{l+1,p}‖, likewise
     same_shape: tuple[bool, ...] = ()  # per block: whether it leaves the shape of the stream as it is
     directions: Directions | None = None
     non_finite: dict[str, int] | None = None
@@ -128,12 +136,14 @@ class Evidence:
 
     @cached_property
     def sensitivities(self) -> Tensor:
-        """s_l = ‖h_l‖·‖g_l‖/‖e‖ of every image with an error, (L+1, images): free of the stream's units.
+        """s_l = Σ_p ‖h_{l,p}‖·‖g_{l,p}‖/‖e‖ of every image with an error, (L+1, images): free of the stream's units.
 
-        How much the loss moves, in units of the output error, when the state moves by its own size.
+        How much the loss moves, in units of the output error, when every position p of the state moves by its own
+        size. Moved alike, positions can cancel: behind an InstanceNorm the loss does not feel a common shift at all.
         """
-        wrong = self.errors > 0
-        return self.hidden_norms[:, wrong] * self.gradient_norms[:, wrong] / self.errors[wrong]
+        wrong, products = self.errors > 0, self.state_products
+        products = self.hidden_norms * self.gradient_norms if products is None else products
+        return products[:, wrong] / self.errors[wrong]
 
     @cached_property
     def sensitivity_tails(self) -> Tensor:
@@ -159,10 +169,12 @@ class Evidence:
 
     @cached_property
     def influences(self) -> Tensor:
-        """c_l = ‖h_{l+1} - h_l‖·‖g_{l+1}‖/‖e‖ of every image with an error, (L, images); NaN where shapes change."""
-        wrong = self.errors > 0
-        steps = self.hidden_norms.new_zeros(0, len(self.errors)) if self.step_norms is None else self.step_norms
-        return steps[:, wrong] * self.gradient_norms[1 : len(steps) + 1, wrong] / self.errors[wrong]
+        """c_l = Σ_p ‖h_{l+1,p} - h_{l,p}‖·‖g_{l+1,p}‖/‖e‖, (L, images with an error); NaN where shapes change."""
+        wrong, products = self.errors > 0, self.step_products
+        if products is None:
+            steps = self.hidden_norms.new_zeros(0, len(self.errors)) if self.step_norms is None else self.step_norms
+            products = steps * self.gradient_norms[1 : len(steps) + 1]
+        return products[:, wrong] / self.errors[wrong]
 
 
 def percentile(table: Tensor, share: float) -> Tensor:

@@ -107,7 +107,7 @@ class ReadoutLedger:
         self._readouts = [
             fit_readout(column, labels, classes) for column in steps("fitting linear read-outs", features)
         ]
-        self._training_images = len(labels)
+        self._training_images, self._numbers = len(labels), tuple(column.shape[1] for column in features)
         self._start = None if initial is None else _Start(stream, training, initial, classes)
         self._right: Tensor | int = 0  # per state
         self._joint: Tensor | int = 0  # per rival: right at the deepest state only, at the rival only, at the rival
@@ -139,6 +139,7 @@ class ReadoutLedger:
             rivals=tuple(Rival(name, own / self._images, gained, lost) for name, gained, lost, own in rivals),
             images=self._images,
             training_images=self._training_images,
+            numbers=self._numbers,
         )
 
 

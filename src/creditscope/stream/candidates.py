@@ -74,7 +74,7 @@ def candidates(recorded: ForwardCalls, graph: Bottlenecks) -> list[Run]:
         narrow = [run for run in every if all(map(graph.narrow, Run(tuple(run)).states()))]
         wide = _streams(recorded, graph, narrow)
         return [run for run in keeping if not any(map(run.detail_of, wide))] or wide
-    layers = _layers(recorded)
+    layers = _layers(recorded, graph)
     return [layers] if layers is not None else _streams(recorded, graph, list(every))
 
 
@@ -106,6 +106,8 @@ def _streams(recorded: ForwardCalls, graph: Bottlenecks, runs: Sequence[list[Cal
         adds = [_adds(one, other) for one, other in pairwise(calls)]
         handed = [one.left is other.entered for one, other in pairwise(calls)]
         run = Run(tuple(calls), adds=any(adds) and not any(handed))
+        if not run.adds and not any(handed):
+            run = Run(run.calls, reader=reader_of(calls, recorded, graph))
         if not _possible(graph, run) or any(run.part_of(other) for other in streams):
             continue
         loose = [index for index in range(len(adds)) if not handed[index] and not adds[index]]
@@ -120,6 +122,24 @@ def _streams(recorded: ForwardCalls, graph: Bottlenecks, runs: Sequence[list[Cal
         if not any(run.part_of(other) for other in streams) and in_line(recorded, run.calls, loose):
             streams.append(run)
     return [run for run in streams if not any(run.part_of(other) for other in streams)]
+
+
+def reader_of(calls: Sequence[Call], recorded: ForwardCalls, graph: Bottlenecks) -> str:
+    """The module that reads h_L, where the inputs of the blocks are bottlenecks and what the last one returns is not.
+
+    So it is where the model scales what a block returns before it adds it to the stream: h + α f(h). Empty if there is
+    none, or if it is called several times.
+    """
+    last = calls[-1]
+    if graph.narrow(last.exit_edge) or not all(call.keeps and graph.narrow(call.entry) for call in calls):
+        return ""
+    if not all(graph.follows(other.entry, one.exit_edge) for one, other in pairwise(calls)):
+        return ""  # experts side by side read one state
+    later = sorted((call for call in recorded.calls if call.began > last.ended), key=lambda call: call.began)
+    reads = (call for call in later if graph.narrow(call.entry) and graph.follows(call.entry, last.exit_edge))
+    reader = next(reads, None)
+    once = reader is not None and sum(call.module is reader.module for call in recorded.calls) == 1
+    return reader.name if reader is not None and once else ""
 
 
 def _mostly_of_one_type(run: list[Call], runs: Sequence[list[Call]]) -> bool:
@@ -213,9 +233,13 @@ def _adds(one: Call, other: Call) -> bool:
     return residual(one.entered, one.left, other.entered)
 
 
-def _layers(recorded: ForwardCalls) -> Run | None:
-    """The layers with weights of a plain network: the first embeds, the last reads, each follows the previous."""
-    layers = sorted((call for call in recorded.calls if is_layer(call.module)), key=lambda call: call.began)
+def _layers(recorded: ForwardCalls, graph: Bottlenecks) -> Run | None:
+    """The layers with weights of a plain network: the first embeds, the last reads, each follows the previous.
+
+    Layers that the logits do not depend on, as those of a decoder beside the read-out, are left out.
+    """
+    used = (call for call in recorded.calls if is_layer(call.module) and graph.used(call.exit_edge))
+    layers = sorted(used, key=lambda call: call.began)
     first = 0 if recorded.whole.entered is None else 1  # token numbers have been embedded already
     if len(layers) - first < 2 or not in_line(recorded, layers, range(len(layers))):
         return None

@@ -288,6 +288,6 @@ def _direction(state: Tensor, gradient: Tensor, generator: torch.Generator) -> T
 
 def _norm(x: Tensor) -> Tensor:
     """‖·‖₂ along the features in float64, of a shape that broadcasts with x: one per sample, token or pixel."""
-    axis = 1 if x.dim() == 4 else -1
+    axis = 1 if x.dim() > 3 else -1
     norms: Tensor = torch.linalg.vector_norm(x, dim=axis, keepdim=True, dtype=torch.float64)
     return norms

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from creditscope.batch import each_tensor
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.axes import Order, order_of, turned, turned_back
+from creditscope.stream.bottlenecks import Bottlenecks
+from creditscope.stream.candidates import reader_of
+from creditscope.stream.forward_calls import record_calls
 from creditscope.stream.hooks import BlockCalls, BlockPass, HookedBlocks
 from creditscope.stream.reading import Read
 from creditscope.stream.replacement import replacing
@@ -22,7 +25,8 @@ class HookStream(Stream):
     """Any module with named blocks: h_l is the input of block l, and h_L follows the last block.
 
     Where input + output of the blocks equals the next input, they are branches of a residual stream and
-    h_L = input + output; else h_L is the last output. Where a `reader` is known, h_L is its input. States of shape
+    h_L = input + output; else h_L is the last output. Where a `reader` is known, as in a plain chain of layers or where
+    the model scales what it adds to the stream, h_L is its input. States of shape
     (T, N, d), (N, C, T) or (N, H, W, C) are turned to (N, T, d) and (N, C, H, W).
     """
 
@@ -89,11 +93,26 @@ class HookStream(Stream):
             return {}
         if len(self._listed) == 1:
             text = "there is one block, and h_L is taken to be its output"
-        elif not all(self._joined[:-1]) and not self._branches[-1]:
+        elif self._guesses(self._branches):
             text = "h_L is taken to be the output of the last block, as no block returns the input of the next"
         else:
             return {}
         return {"h_L": Guard(GuardStatus.GUESS, text)}
+
+    def _guesses(self, branches: Sequence[bool]) -> bool:
+        """Whether nothing shows where the stream is after the last of several blocks."""
+        several = self._reader is None and len(self._listed) > 1
+        return several and not all(self._joined[:-1]) and not branches[-1]
+
+    def _reader_in(self, inputs: Any) -> nn.Module | None:
+        """The module that reads h_L, where blocks that are called once return what the model scales and adds."""
+        if not self._replaceable:
+            return None
+        recorded = record_calls(self.model, inputs)
+        own = {id(block) for block in self._listed}
+        calls = sorted((call for call in recorded.calls if id(call.module) in own), key=lambda call: call.began)
+        name = reader_of(calls, recorded, Bottlenecks(recorded, logits_of(recorded.answer)))
+        return self.model.get_submodule(name) if name else None
 
     def certain(self, layer: int) -> bool:
         """False where a block neither adds to the stream nor returns it: other modules may read the state before it."""
@@ -123,8 +142,15 @@ class HookStream(Stream):
             self._hooked.keeps_last = True
             return self._examine(inputs)
         self._orders = self._axes(inputs, record, count)
+        if self._reader is not None:  # a state that is replaced at its block must have no other reader
+            bypassed = (record.bypassed(layer, logits) for layer in range(len(self._listed)))
+            self._replaceable = self._replaceable and not any(bypassed)
         branches, self._handed = record.branches(logits), record.handed()
         self._joined = tuple(map(any, zip(branches, record.chained(), strict=True)))
+        if self._guesses(branches) and (reader := self._reader_in(inputs)) is not None:
+            self._reader = reader
+            self._hook(BlockCalls.once(self._listed))
+            return self._examine(inputs)
         made_before = (False, *self._handed)
         self._certain = tuple(
             joined

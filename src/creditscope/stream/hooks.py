@@ -127,6 +127,10 @@ class BlockPass:
         """Whether more than one thing reads the state after its block: not only the stream that bypasses the block."""
         return sum(at >= self.left_at[layer] for at in self._uses(layer, logits)) > 1
 
+    def bypassed(self, layer: int, logits: Tensor) -> bool:
+        """Whether anything reads the state after its block."""
+        return any(at >= self.left_at[layer] for at in self._uses(layer, logits))
+
     def _uses(self, layer: int, logits: Tensor) -> list[int]:
         """When, by autograd's clock, the state is read."""
         if not (logits.requires_grad and self.inputs[layer].requires_grad):

@@ -1,7 +1,7 @@
 """The read rule: which numbers of a state with positions stand for it.
 
 A flat state (N, d) stands for itself. Of tokens (N, T, d) one is read, or all are pooled, or every position counts for
-itself; maps (N, C, H, W) are pooled unless every position counts. Where positions are pooled:
+itself; maps (N, C, H, W) and volumes (N, C, D, H, W) are pooled unless every position counts. Where they are pooled:
 
     length of a state      √(mean over positions of ‖h_p‖²): the same at any resolution, not blind to zero-mean maps
     gradient and credit    Σ over positions: what the loss feels when every position moves alike
@@ -30,13 +30,13 @@ class Reading:
     def vectors(self, tensor: Tensor) -> Tensor:
         """The direction that stands for a gradient or a credit signal: (N, d), or (N, positions, d) if all count."""
         if self._pools(tensor):
-            return tensor.flatten(2).sum(2) if tensor.dim() == 4 else tensor.sum(1)
+            return tensor.flatten(2).sum(2) if _is_map(tensor) else tensor.sum(1)
         return self._unpooled(tensor)
 
     def rows(self, state: Tensor) -> tuple[Tensor, float]:
         """Rows whose norms, times the factor, are the lengths of the states."""
         if self._pools(state):
-            positions = state[0, 0].numel() if state.dim() == 4 else state.shape[1]
+            positions = state[0, 0].numel() if _is_map(state) else state.shape[1]
             return state.flatten(1), positions**-0.5
         return self._unpooled(state), 1.0
 
@@ -47,8 +47,9 @@ class Reading:
     def widened(self, vectors: Tensor, state: Tensor) -> Tensor:
         """A change of the state that moves what is read by `vectors`: one token, or every pooled position alike."""
         if self._pools(state):
-            return (vectors[:, :, None, None] if state.dim() == 4 else vectors[:, None]).expand_as(state)
-        if state.dim() == 4:
+            spread = vectors.reshape(*state.shape[:2], *[1] * (state.dim() - 2)) if _is_map(state) else vectors[:, None]
+            return spread.expand_as(state)
+        if _is_map(state):
             return vectors.transpose(1, 2).reshape(state.shape)
         if state.dim() == 2 or self.rule == "all":
             return vectors
@@ -57,16 +58,17 @@ class Reading:
         return shift
 
     def _pools(self, tensor: Tensor) -> bool:
-        return (tensor.dim() == 4 and self.rule != "all") or (tensor.dim() == 3 and self.rule == "mean")
+        return (_is_map(tensor) and self.rule != "all") or (tensor.dim() == 3 and self.rule == "mean")
 
     def _unpooled(self, tensor: Tensor) -> Tensor:
         if tensor.dim() == 2:
             return tensor
-        if tensor.dim() == 4:
+        if _is_map(tensor):
             return tensor.flatten(2).transpose(1, 2)
         if tensor.dim() != 3:
             raise ModelMismatch(
-                f"A state of shape {tuple(tensor.shape)} is neither (N, d), (N, tokens, d) nor (N, C, H, W).\n"
+                f"A state of shape {tuple(tensor.shape)} is none of (N, d), (N, tokens, d), (N, C, H, W) and "
+                "(N, C, D, H, W).\n"
                 "Its norm along the feature axis is not defined. Name blocks whose states have one of these shapes."
             )
         return tensor if self.rule == "all" else tensor[:, self._token(tensor)]
@@ -79,6 +81,11 @@ class Reading:
                 "Pass a token index within the sequence, or 'first', 'mean' or 'all'."
             )
         return token
+
+
+def _is_map(state: Tensor) -> bool:
+    """Whether a state has channels first and two or three axes of positions."""
+    return state.dim() in (4, 5)
 
 
 class ReadsStates(Protocol):
