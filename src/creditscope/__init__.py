@@ -14,6 +14,7 @@ _PUBLIC = {
     "depth_utility": "experiments.depth_utility",
     "compare": "study.comparison",
     "fit": "training.fit",
+    "fit_many": "training.many",
     "load": "runs.run",
     "rule": "methods.binding",
     "check_rule": "conformance.check",
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from creditscope.stream.reference_model import plain_twin as plain_twin
     from creditscope.study.comparison import compare as compare
     from creditscope.training.fit import fit as fit
+    from creditscope.training.many import fit_many as fit_many
 
 
 def __getattr__(name: str) -> Any:

@@ -111,7 +111,7 @@ def run(
     from creditscope.study.store import open_store
 
     store = open_store(folder, results)
-    _, runs = planned(file, budget, plugin, store, only, trust=trust_plugins, create=not dry_run)
+    study, runs = planned(file, budget, plugin, store, only, trust=trust_plugins, create=not dry_run)
     if dry_run:
         from creditscope.study.display.status import dry_run_page
 
@@ -120,7 +120,7 @@ def run(
     from creditscope.study.driver import StudyOptions
     from creditscope.study.execution import closing, execute
 
-    options = StudyOptions(retry_failed, audit_again, device, data_dir, snapshot_every)
+    options = StudyOptions(retry_failed, audit_again, device, data_dir, snapshot_every, stack=study.stack)
     summary = execute(runs, store, _engine(workers, ray, cpus, gpus), options)
     say(closing(summary, runs, store))
     if summary.starved:

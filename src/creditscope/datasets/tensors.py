@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from creditscope.batch import Batch
-from creditscope.datasets.augment import crop_and_flip, draw_shifts
+from creditscope.datasets.augment import Shifts, crop_and_flip, draw_shifts
 from creditscope.errors import InvalidInput
 
 
@@ -82,11 +82,18 @@ class Dataset:
 
         Without augmentation nothing is drawn from the generator.
         """
+        return self.gather(indices, self.draw_shifts(len(indices), generator))
+
+    def draw_shifts(self, count: int, generator: torch.Generator) -> Shifts | None:
+        """The crops and mirrorings of so many samples; None without augmentation."""
+        return draw_shifts(count, generator, padding=self.crop, flip=self.flip) if self.augmented else None
+
+    def gather(self, indices: Tensor, shifts: Shifts | None) -> Batch:
+        """The training samples that `indices` names, shifted and standardised."""
         indices = indices.to(self.train.labels.device)
         labels = self.train.labels.index_select(0, indices)
-        if not self.augmented:
+        if shifts is None:
             return Batch(self.prepare(self.train.inputs.index_select(0, indices)), labels)
-        shifts = draw_shifts(len(indices), generator, padding=self.crop, flip=self.flip)
         return Batch(self.prepare(crop_and_flip(self.train.inputs, indices, shifts, padding=self.crop)), labels)
 
     def training_batches(self, size: int) -> Iterator[Batch]:

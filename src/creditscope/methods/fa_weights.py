@@ -44,6 +44,7 @@ class WeightFeedback(InsideWeights):
     scale: float = 1.0
 
     stands_for = "weight"
+    drawing = frozenset({"scale"})
 
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """One tensor per weight, of its shape."""

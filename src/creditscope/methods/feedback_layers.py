@@ -8,18 +8,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.grad import conv2d_input, conv2d_weight
+from torch.overrides import handle_torch_function, has_torch_function
 
 from creditscope.stream.convolution import Convolution
 
 
 def linear(feedback: Tensor, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """F.linear with `feedback` in place of the weight on the way back."""
+    if has_torch_function((feedback, input, weight)):
+        return handle_torch_function(linear, (feedback, input, weight), feedback, input, weight, bias)
     out: Tensor = _Linear.apply(feedback, input, weight)  # type: ignore[no-untyped-call]
     return out if bias is None else out + bias
 
 
 def conv2d(feedback: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """F.conv2d with `feedback` in place of the weight on the way back."""
+    tensors = (feedback, *(part for part in (*args, *kwargs.values()) if isinstance(part, Tensor)))
+    if has_torch_function(tensors):
+        return handle_torch_function(conv2d, tensors, feedback, *args, **kwargs)
     call = Convolution.of(*args, **kwargs)
     out: Tensor = _Conv2d.apply(  # type: ignore[no-untyped-call]
         feedback, call.input, call.weight, call.stride, call.padding, call.dilation, call.groups

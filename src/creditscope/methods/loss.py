@@ -62,7 +62,7 @@ def judged(loss_fn: LossFunction | None, logits: Tensor, labels: Tensor) -> Judg
     """The loss and its error; half-precision logits are converted to float32."""
     logits = widened(logits.detach())
     if loss_fn is None:
-        if labels.device.type == "cpu":  # elsewhere a look at the labels would wait for the device
+        if _at_hand(labels):
             check_classes(logits, labels)
         return Judged(F.cross_entropy(logits, labels), output_error(logits, labels), len(logits))
     with torch.enable_grad():
@@ -70,6 +70,11 @@ def judged(loss_fn: LossFunction | None, logits: Tensor, labels: Tensor) -> Judg
         loss, count = mean_loss(loss_fn, leaf, labels)
         (error,) = torch.autograd.grad(loss * count, leaf)
     return Judged(loss.detach(), error, count)
+
+
+def _at_hand(labels: Tensor) -> bool:
+    """Whether a look at the labels waits for no device; those of several runs at once were checked as a dataset."""
+    return labels.device.type == "cpu" and type(labels) is Tensor
 
 
 def check_classes(logits: Tensor, labels: Tensor) -> None:
@@ -90,7 +95,7 @@ def check_classes(logits: Tensor, labels: Tensor) -> None:
 def mean_loss(loss_fn: LossFunction | None, logits: Tensor, labels: Tensor) -> tuple[Tensor, int]:
     """The mean loss in its graph, and how many losses it is the mean of; a loss of one number counts as the mean."""
     if loss_fn is None:
-        if labels.device.type == "cpu":
+        if _at_hand(labels):
             check_classes(logits, labels)
         return F.cross_entropy(logits, labels, reduction="none").mean(), len(logits)
     with calling("loss_fn", "a function (logits, labels) -> one loss per sample, or their mean"):

@@ -55,6 +55,7 @@ class Pepita(CreditRule):
 
     at_states = False
     exact_readout = False
+    drawing = frozenset({"strength"})
 
     def __post_init__(self) -> None:
         if not 0 < self.strength < float("inf"):

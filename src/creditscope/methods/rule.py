@@ -133,6 +133,8 @@ class CreditRule(ABC):
     exact_readout: ClassVar[bool] = True  # the read-out learns by its gradient at the h_L of the forward pass
     redraws: ClassVar[bool] = True  # whether credit under fresh feedback is a null of its alignment
 
+    drawing: ClassVar[frozenset[str]] = frozenset()  # options that decide the draw of the feedback and nothing else
+
     @abstractmethod
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """Draw the fixed feedback of a run; `example` gives the shapes."""
@@ -206,6 +208,11 @@ class CreditRule(ABC):
     def exact_layers(self, depth: int) -> frozenset[int]:
         """Layers whose credit is the gradient by construction."""
         return frozenset()
+
+    @property
+    def stackable(self) -> bool:
+        """Whether its credit depends on weights, feedback and batch alone, so that several runs can share its steps."""
+        return type(self).learn is CreditRule.learn
 
     @property
     def innermost(self) -> CreditRule:

@@ -57,6 +57,11 @@ class SignSymmetry(InsideWeights):
         """M stands for |W|, where every weight has its own."""
         return None if self.magnitudes == "uniform" else "magnitude"
 
+    @property
+    def stackable(self) -> bool:
+        """Unless every step draws its own magnitudes."""
+        return self.magnitudes != "redrawn"
+
     def feedback_matrices(self, feedback: Feedback) -> Mapping[str, Tensor]:
         """M, without its scale."""
         return {f"M.{name}": magnitudes for name, magnitudes in _of_kind("M", feedback).items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -129,8 +129,13 @@ def train(
             snapshot=snapshot,
             snapshot_seconds=snapshot_seconds,
         )
+    return keyed(checkpoint, spec)
+
+
+def keyed(checkpoint: Checkpoint, spec: RunSpec) -> Checkpoint:
+    """The checkpoint with the key of its spec in its record."""
     record = checkpoint.record.model_copy(update={"key": spec.key, "revisions": spec.revisions})
-    return Checkpoint(checkpoint.network, rule, checkpoint.feedback, record, checkpoint.example)
+    return replace(checkpoint, record=record)
 
 
 def finished(folder: Path, spec: RunSpec) -> RunRecord | None:

@@ -26,7 +26,8 @@ Axes = dict[str, tuple[Option, ...]]
 
 OPTION_FIELDS = tuple(f"{part}_options" for part in PARTS)
 FIELDS = tuple(name for name in RunSpec.model_fields if name not in (*OPTION_FIELDS, "plugins"))
-TOP = ("name", "title", "notes", "controls", "plugins", "fixed", "grid", "include", "exclude", "budget")
+TOP = ("name", "title", "notes", "controls", "plugins", "stack", "fixed", "grid", "include", "exclude", "budget")
+MOST_AT_ONCE = 64  # runs that `stack = true` trains as one
 
 
 class Budget(Record):
@@ -44,6 +45,8 @@ class Study(Record):
     """A declared set of runs: fixed settings, a grid, additions, exclusions and controls.
 
     Settings are flat: "epochs", "method", "network.d". `grid`, `include` and `exclude` hold a tuple of values for each.
+    `stack` is how many runs that differ only in seed, learning rate, penalty or feedback are trained at once; keys do
+    not know it.
     """
 
     source: str
@@ -52,6 +55,7 @@ class Study(Record):
     notes: str = ""
     controls: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
+    stack: int = 1
     fixed: Settings = Field(default_factory=dict)
     grid: Axes = Field(default_factory=dict)
     include: tuple[Axes, ...] = ()
@@ -94,12 +98,24 @@ class Study(Record):
             notes=_text(source, "notes", content.get("notes", "")),
             controls=_controls(source, "", content.get("controls", [])),
             plugins=_texts(source, "", "plugins", content.get("plugins", [])),
+            stack=_stack(source, content.get("stack", False)),
             fixed=_settings(source, "fixed", content.get("fixed", {})),
             grid=_axes(source, "grid", content.get("grid", {})),
             include=_listed(source, "include", content.get("include", [])),
             exclude=_listed(source, "exclude", content.get("exclude", [])),
             budgets={name: _budget(source, f"budget.{name}", table) for name, table in budgets.items()},
         )
+
+
+def _stack(source: str, given: Any) -> int:
+    """How many runs are trained at once."""
+    if isinstance(given, bool):
+        return MOST_AT_ONCE if given else 1
+    if not isinstance(given, int) or given < 1:
+        refuse(
+            source, "", "stack", f"expected true, false or a whole number of at least 1, got {given!r}.", InvalidInput
+        )
+    return given
 
 
 def refuse(source: str, table: str, key: str, why: str, kind: type[Exception] = UnknownName) -> NoReturn:

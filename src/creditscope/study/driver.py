@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from creditscope.errors import NoRoom
@@ -28,6 +29,7 @@ class StudyOptions:
     retry               run failed runs again
     audit_again         audit finished runs of the store again, from their weights
     credit_of_controls  probe the credit of controls too; ρ costs more than a short run
+    stack               how many runs that differ only in seed, learning rate, penalty or feedback train at once
     """
 
     retry: bool = False
@@ -36,6 +38,7 @@ class StudyOptions:
     data_folder: Path | None = None
     snapshot_seconds: float = 30.0
     credit_of_controls: bool = True
+    stack: int = 1
 
     def asks_for(self, key: str, store: Store) -> bool:
         """Whether a run is to be trained, audited or tried again."""
@@ -88,6 +91,8 @@ class _Drive:
         )
         board.begin(runs, len(self.summary.reused), learn_pace(runs, store, self.summary.reused), engine.workers)
         board.wait_for(self.waiting)
+        if options.stack > 1 and not engine.stacks:
+            board.line("Here every run is trained by itself: only processes of this machine train stacks.")
 
     def run(self) -> None:
         polled = 0.0
@@ -110,23 +115,48 @@ class _Drive:
         self.held = {}
 
     def _start(self, key: str) -> None:
-        """Lock a run and start it, unless another process holds it or has ended it in the meantime."""
+        """Start a run, and with it those that are trained as one stack with it."""
+        jobs = [job for one in self._stacked_with(key) if (job := self._locked(one)) is not None]
+        if jobs:
+            self.engine.start(replace(jobs[0], beside=tuple(jobs[1:])))
+        for job in jobs:
+            self.board.start(job.key)
+
+    def _stacked_with(self, key: str) -> list[str]:
+        """The run, and the waiting ones of its form, which wait no longer."""
+        if self.options.stack == 1 or not self.engine.stacks or self.store.trained(key) is not None:
+            return [key]
+        forms = self._forms
+        beside = [] if forms[key] is None else [one for one in self.waiting if forms[one] == forms[key]]
+        chosen = [one for one in beside if self.store.trained(one) is None][: self.options.stack - 1]
+        for one in chosen:
+            self.waiting.remove(one)
+        return [key, *chosen]
+
+    @cached_property
+    def _forms(self) -> dict[str, str | None]:
+        """The form of every run, where runs of one form are trained at once; imports torch."""
+        from creditscope.runs.stack import stack_form
+
+        return {key: stack_form(spec) for key, spec in self.runs.items()}
+
+    def _locked(self, key: str) -> Job | None:
+        """Lock a run; None if another process holds it or has ended it in the meantime."""
         lock = self.store.lock(key)
         if lock is None:
             self.elsewhere.append(key)
-            return
+            return None
         if not self.options.asks_for(key, self.store):
             lock.release()
             failed = self.store.ended(key) is RunState.FAILED
             (self.summary.failed if failed else self.summary.reused).append(key)
             self.board.ended_elsewhere(key, failed)
-            return
+            return None
         lock.write_progress(0, self.runs[key].epochs)
         self.held[key] = lock
         for notice in self.store.recover(key, weights=True):
             self.board.line(notice)
-        self.engine.start(self._job(key))
-        self.board.start(key)
+        return self._job(key)
 
     def _job(self, key: str) -> Job:
         return Job(

@@ -73,9 +73,9 @@ def fit(
         network, rule, data, recipe, seed, blocks=blocks, spec=spec, resolved=resolved, snapshot=snapshot
     )
     while training.going:
-        row = training.run.epoch()
+        training.epoch()
         if on_epoch is not None:
-            on_epoch(row)
+            on_epoch(training.run.history[-1])
         training.keep(snapshot_seconds)
     return training.checkpoint()
 
@@ -86,7 +86,9 @@ class Fit:
 
     checksum   of the data as they were given
     identity   a hash of all that decides the run, so that its snapshot is never taken for another run's
-    started, saved   when the run and its last snapshot were, in seconds of `time.perf_counter`
+    seconds    that the run took; of a stack its share
+    saved      when its last snapshot was written, by `time.perf_counter`
+    at_once    how many runs its stack had at most
     """
 
     run: Run
@@ -95,8 +97,9 @@ class Fit:
     checksum: str
     identity: str
     snapshot: Path | None
-    started: float
+    seconds: float
     saved: float
+    at_once: int = 1
 
     @classmethod
     def start(
@@ -111,9 +114,10 @@ class Fit:
         spec: Mapping[str, Any] | None = None,
         resolved: Mapping[str, Any] | None = None,
         snapshot: Path | None = None,
+        checksum: str | None = None,
     ) -> Fit:
-        """A run before its first epoch, or as its snapshot left it; arguments as of `fit`."""
-        started, checksum = time.perf_counter(), data.checksum
+        """A run before its first epoch, or as its snapshot left it; arguments as of `fit`, and the data's checksum."""
+        started, checksum = time.perf_counter(), checksum or data.checksum
         data = data.to(next(network.parameters()).device)
         staged = adapted(network, data.example.inputs, blocks=blocks)
         loss_fn = LOSSES[recipe.loss]
@@ -127,12 +131,19 @@ class Fit:
                 warnings.warn(notice, stacklevel=3)
             if snapshot.exists():
                 run.restore(_own(read_snapshot(snapshot), identity, snapshot))
-        return cls(run, dict(spec or {}), resolved, checksum, identity, snapshot, started, time.perf_counter())
+        now = time.perf_counter()
+        return cls(run, dict(spec or {}), resolved, checksum, identity, snapshot, now - started, now)
 
     @property
     def going(self) -> bool:
         """Whether another epoch is to come."""
         return len(self.run.history) < self.run.recipe.epochs and self.run.diverged is None
+
+    def epoch(self) -> None:
+        """One epoch of the run alone."""
+        started = time.perf_counter()
+        self.run.epoch()
+        self.seconds += time.perf_counter() - started
 
     def keep(self, seconds: float) -> None:
         """Write a snapshot if the last one is older than so many seconds."""
@@ -158,7 +169,7 @@ class Fit:
             test_images=len(run.data.test.labels),
             history=tuple(run.history),
             diverged=run.diverged,
-            timings={"seconds": round(time.perf_counter() - self.started, 3)},
+            timings={"seconds": round(self.seconds, 3), **({"at_once": self.at_once} if self.at_once > 1 else {})},
         )
         return Checkpoint(run.network, run.rule, run.feedback, record, run.example)
 

@@ -33,6 +33,7 @@ class Engine(ABC):
     """Executes jobs, several in parallel."""
 
     local: ClassVar[bool] = True  # whether its jobs run on this machine
+    stacks: ClassVar[bool] = False  # whether it takes jobs with others beside them
 
     @property
     @abstractmethod
@@ -46,7 +47,7 @@ class Engine(ABC):
 
     @abstractmethod
     def start(self, job: Job) -> None:
-        """Start a job."""
+        """Start a job, and those beside it; every run of them ends by an event of its own."""
 
     @abstractmethod
     def events(self, seconds: float) -> list[Event]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +25,7 @@ LOCKED = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run to execute.
+    """One run to execute, and others to train with it as one stack.
 
     snapshot  a file for the state of an unfinished run, from which it resumes if the file exists
     trained   the folder of its checkpoint, if only the audit is to be done
@@ -38,6 +40,7 @@ class Job:
     data_folder: Path | None = None
     device: str = "cpu"
     credit_of_controls: bool = True
+    beside: tuple[Job, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,23 @@ class RunResult:
     error: RunError | None = None
 
 
+def attempt_all(job: Job, on_epoch: Callable[[str, HistoryRow], None]) -> Iterator[tuple[str, RunResult]]:
+    """Execute a job and those beside it: the result of every run by its key.
+
+    If the stack fails, for example for want of memory, its runs are executed one after another.
+    """
+    jobs = (replace(job, beside=()), *job.beside)
+    checkpoints: Sequence[Checkpoint | None] = [None] * len(jobs)
+    if job.beside:
+        with suppress(Exception):  # whatever is wrong with a run is recorded when it is executed alone
+            checkpoints = _checkpoints(jobs, on_epoch)
+    for one, checkpoint in zip(jobs, checkpoints, strict=True):
+        if checkpoint is None:
+            yield one.key, attempt(one, partial(on_epoch, one.key))
+        else:
+            yield one.key, _finished(checkpoint, one)
+
+
 def attempt(job: Job, on_epoch: Callable[[HistoryRow], None]) -> RunResult:
     """Execute a run on as many threads as its spec says; whatever it raises is returned as an error."""
     try:
@@ -71,6 +91,11 @@ def attempt(job: Job, on_epoch: Callable[[HistoryRow], None]) -> RunResult:
         checkpoint = _checkpoint(job, on_epoch)
     except Exception as error:  # noqa: BLE001  any error is recorded with the run
         return RunResult(error=_run_error(error, "train"))
+    return _finished(checkpoint, job)
+
+
+def _finished(checkpoint: Checkpoint, job: Job) -> RunResult:
+    """The checkpoint with its audit, as bytes."""
     try:
         checkpoint, failure = _audited(checkpoint, job), None
     except Exception as error:  # noqa: BLE001  the trained network is kept anyway
@@ -81,19 +106,12 @@ def attempt(job: Job, on_epoch: Callable[[HistoryRow], None]) -> RunResult:
 
 
 def _checkpoint(job: Job, on_epoch: Callable[[HistoryRow], None]) -> Checkpoint:
-    from creditscope.records.folder import recover_snapshot
-    from creditscope.runs.run import load, load_plugins, train
+    from creditscope.runs.run import load, train
 
-    load_plugins(job.spec)
-    if job.spec.key != job.key:
-        raise InvalidInput(
-            f"Here the run {job.key} has the key {job.spec.key}: another version of creditscope or of a plugin.\n"
-            "Its numbers would not be comparable. Install the same version on every machine."
-        )
+    _check_key(job)
     if job.trained is not None:
         return load(job.trained, data_folder=job.data_folder, device=job.device, trust_plugins=True)
-    if job.snapshot is not None:
-        recover_snapshot(job.snapshot)  # the driver has told of damage on its own disk
+    _recover(job)
     return train(
         job.spec,
         data_folder=job.data_folder,
@@ -102,6 +120,47 @@ def _checkpoint(job: Job, on_epoch: Callable[[HistoryRow], None]) -> Checkpoint:
         snapshot=job.snapshot,
         snapshot_seconds=job.snapshot_seconds,
     )
+
+
+def _checkpoints(jobs: Sequence[Job], on_epoch: Callable[[str, HistoryRow], None]) -> list[Checkpoint]:
+    """The runs of a stack, trained together."""
+    import torch
+
+    from creditscope.runs.stack import train_many
+
+    for job in jobs:
+        _check_key(job)
+        _recover(job)
+    first = jobs[0]
+    torch.set_num_threads(first.spec.threads)
+    return train_many(
+        [job.spec for job in jobs],
+        data_folder=first.data_folder,
+        device=first.device,
+        on_epoch=lambda index, row: on_epoch(jobs[index].key, row),
+        snapshots=[job.snapshot for job in jobs],
+        snapshot_seconds=first.snapshot_seconds,
+    )
+
+
+def _check_key(job: Job) -> None:
+    """Refuse a run whose key comes out differently here."""
+    from creditscope.runs.run import load_plugins
+
+    load_plugins(job.spec)
+    if job.spec.key != job.key:
+        raise InvalidInput(
+            f"Here the run {job.key} has the key {job.spec.key}: another version of creditscope or of a plugin.\n"
+            "Its numbers would not be comparable. Install the same version on every machine."
+        )
+
+
+def _recover(job: Job) -> None:
+    """Put a damaged snapshot aside; the driver has told of damage on its own disk."""
+    from creditscope.records.folder import recover_snapshot
+
+    if job.snapshot is not None:
+        recover_snapshot(job.snapshot)
 
 
 def _audited(checkpoint: Checkpoint, job: Job) -> Checkpoint:

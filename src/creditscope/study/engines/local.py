@@ -21,6 +21,8 @@ TAIL = 2000  # characters kept of what a dead worker wrote to standard error
 class LocalEngine(Engine):
     """Processes of one thread each, kept for the next job: importing torch takes longer than a short run."""
 
+    stacks = True
+
     def __init__(self, workers: int | None = None) -> None:
         self._workers = workers or cores()
         self._idle: list[_Worker] = []
@@ -39,7 +41,7 @@ class LocalEngine(Engine):
     def start(self, job: Job) -> None:
         """Give the job to an idle worker, or to a new one."""
         worker = self._idle.pop() if self._idle else _Worker()
-        worker.key = job.key
+        worker.keys = [job.key, *(one.key for one in job.beside)]
         self._busy[worker.connection] = worker
         with suppress(BrokenPipeError):  # the worker has died: `events` reports it
             worker.connection.send(job)
@@ -49,20 +51,23 @@ class LocalEngine(Engine):
         if not self._busy:
             return []
         ready = [c for c in wait(list(self._busy), seconds) if isinstance(c, Connection)]
-        return [self._received(connection) for connection in ready]
+        return [event for connection in ready for event in self._received(connection)]
 
-    def _received(self, connection: Connection) -> Event:
+    def _received(self, connection: Connection) -> list[Event]:
         worker = self._busy[connection]
         try:
-            message = connection.recv()
+            key, message = connection.recv()
         except (EOFError, ConnectionResetError):
             del self._busy[connection]
-            return RunEnded(worker.key, RunResult(error=worker.exit_reason()))
+            reason = worker.exit_reason()
+            return [RunEnded(key, RunResult(error=reason)) for key in worker.keys]
         if isinstance(message, int):
-            return EpochDone(worker.key, message)
-        del self._busy[connection]
-        self._idle.append(worker)
-        return RunEnded(worker.key, message)
+            return [EpochDone(key, message)]
+        worker.keys.remove(key)
+        if not worker.keys:
+            del self._busy[connection]
+            self._idle.append(worker)
+        return [RunEnded(key, message)]
 
     def stop(self) -> None:
         """Kill the workers; they hold no lock and leave no half-written file."""
@@ -80,7 +85,7 @@ class _Worker:
     """One process, the pipe to it, and its standard error."""
 
     def __init__(self) -> None:
-        self.key = ""
+        self.keys: list[str] = []  # of the runs that it has not ended
         self.connection, theirs = Pipe()
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by `stop`
         self.process = subprocess.Popen(

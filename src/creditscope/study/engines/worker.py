@@ -16,15 +16,15 @@ def serve(connection: Connection, driver: int) -> None:
     """Execute jobs until the driver closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends its workers
     end_with(driver)
-    from creditscope.study.engines.job import attempt
+    from creditscope.study.engines.job import attempt_all
 
     while True:
         try:
             job = connection.recv()
         except EOFError:
             return
-        result = attempt(job, lambda row: connection.send(row.epoch + 1))
-        connection.send(result)
+        for key, result in attempt_all(job, lambda key, row: connection.send((key, row.epoch + 1))):
+            connection.send((key, result))
 
 
 def end_with(driver: int) -> None:
