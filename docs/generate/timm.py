@@ -21,6 +21,9 @@ module of timm 1.0.30 the model with the fewest parameters was audited with rand
 224 pixels or of the size that the model prescribes, without a hint. An alarm is false if an intervention contradicts
 it: at its start a network may have blocks that do nothing or states that hardly matter, and D11 then says so rightly.
 
+gcvit is refused for a fault of its own: its windows lie image by image, its global queries are repeated batch by batch,
+so that with two images and more a window attends with the query of another image.
+
 """
 FOOT = """
 `make timm-families` audits every family without an outcome, small models first; the largest take minutes each. Delete

@@ -25,6 +25,10 @@ def test_it_warns_but_fails_no_network():
     )
 
 
+def test_one_prediction_flips():
+    assert find("D8", evidence(leak=LabelLeak(0.01, 1, 100))).note.endswith("; 1 prediction flips")
+
+
 @pytest.mark.parametrize(
     ("given_evidence", "why"),
     [

@@ -25,14 +25,15 @@ from creditscope.verdict import Missing, Reason
 def test_d9_fires_exactly_past_its_limit_in_either_precision(name, ratio, status):
     found = find(name, credit((0.1, 0.1, 0.1), backprop=HiddenBackprop((1e-15, ratio), images=64)))
     assert (found.code, found.value, found.status) == ("D9", ratio, status)
-    assert found.note == "largest at layer 1, 64 images, in float64"
+    change = f"credit changes with the weights above by {ratio:.2g} of the gradient's change"
+    assert found.note == f"{change}, most at layer 1; 64 images, in float64"
 
 
 def test_it_warns_but_fails_no_network():
     caught = find("D9", credit((0.1, 0.1), backprop=HiddenBackprop((0.9,))))
     verdict = judge(protocol_named("three"), {"D9": caught})
     assert verdict.shown == ()
-    assert verdict.warnings[0].startswith("D9 Hidden backprop: largest at layer 0")
+    assert verdict.warnings[0].startswith("D9 Hidden backprop: credit changes with the weights above by 0.9 of")
 
 
 def test_layers_whose_gradient_hardly_moved_are_named_and_not_judged():

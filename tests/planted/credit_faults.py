@@ -139,6 +139,21 @@ def node_perturbation(network: StagedNetwork, draws: int = 64, step: float = 1e-
     return credit
 
 
+def pepita(network: StagedNetwork, strength: float = 0.05) -> Credit:
+    """a_l = h_l(x) - h_l(x - F e): a second forward pass whose input the error moves."""
+
+    @torch.no_grad()
+    def credit(batch: Batch) -> list[Tensor]:
+        drawn = torch.Generator().manual_seed(0)
+        flat = batch.inputs.flatten(1)
+        projection = strength * torch.randn(CLASSES, flat.shape[1], generator=drawn).to(flat)
+        moved = flat - error(network, batch) @ projection
+        pairs = zip(network.states(batch.inputs), network.states(moved.view_as(batch.inputs)), strict=True)
+        return [first - second for first, second in pairs]
+
+    return credit
+
+
 def scale(logits: Tensor) -> Tensor:
     return (logits - logits.mean(1, keepdim=True)).norm(dim=1).median()
 
@@ -291,6 +306,7 @@ def _locality() -> Iterator[CreditFault]:
         lambda found: found.audited(credit=node_perturbation(found.network)),
         ("D9",),
     )
+    yield CreditFault("PEPITA, declared local", lambda found: found.audited(credit=pepita(found.network)), ("D9",))
     yield CreditFault("backprop through a copy of the weights", through_a_copy, ("D9",))
     yield CreditFault("gradients that were stored before", remembered, ("D9",))
     yield CreditFault(
@@ -361,6 +377,10 @@ SOUND: tuple[SoundCredit, ...] = (
     SoundCredit(
         "node perturbation, declared to probe the weights above forward",
         lambda found: found.audited(credit=node_perturbation(found.network), credit_local="forward"),
+    ),
+    SoundCredit(
+        "PEPITA, declared to probe the weights forward",
+        lambda found: found.audited(credit=pepita(found.network), credit_local="forward"),
     ),
     SoundCredit("honest predictions", lambda found: found.audited(predict=lambda batch: found.network(batch.inputs))),
     SoundCredit("direct feedback with a penalty, trained by its recipe", own_rule(1e-2, "dfa", 100)),

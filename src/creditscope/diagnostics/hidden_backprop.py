@@ -72,7 +72,10 @@ def _largest(probe: HiddenBackprop) -> Measurement | Missing:
     if not judged:
         return Missing(Reason.NOT_POSSIBLE, "no gradient changed: the weights above hardly affect it")
     worst = max(judged, key=lambda layer: judged[layer])
-    note = f"largest at layer {worst}, {probe.images} images, in {probe.precision}"
+    note = (
+        f"credit changes with the weights above by {judged[worst]:.2g} of the gradient's change, most at layer "
+        f"{worst}; {probe.images} images, in {probe.precision}"
+    )
     others = [str(layer) for layer in range(len(probe.ratios)) if layer not in judged]
     if others:
         note += f"; layer {', '.join(others)} not judged"

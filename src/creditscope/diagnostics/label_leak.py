@@ -39,7 +39,8 @@ def label_leak(evidence: Evidence) -> Measurement | Missing:
     leak = evidence.leak
     if isinstance(leak, Missing):
         return leak
-    images, flipped = f"{leak.images:,} images", f"{leak.flipped:,} predictions flip"
+    images = f"{leak.images:,} images"
+    flipped = f"{leak.flipped:,} prediction{' flips' if leak.flipped == 1 else 's flip'}"
     note = f"{images}, {leak.trials} other {'labelling' if leak.trials == 1 else 'labellings'} of each batch"
     if leak.share:
         note = f"the logits of {leak.share:.1%} of {images} change with their labels; {flipped}"
