@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -9,12 +10,14 @@ from docs.generate.field import STYLES
 
 from creditscope.files import write_text
 from creditscope.papers.archive import RunArchive
+from creditscope.papers.curves import curve_chart, file_name
 from creditscope.papers.document import documents
 from creditscope.papers.glance import compared_numbers
 from creditscope.papers.paper import Paper
 from creditscope.papers.picture import dots
 from creditscope.papers.rendering import Places, table_files
 from creditscope.papers.tables import comparison_tables
+from creditscope.report.charts.figures import rendered
 from creditscope.report.charts.identity import identity_svg
 from creditscope.study.store import Store
 
@@ -30,6 +33,7 @@ def papers() -> list[Paper]:
     return [import_module(f"creditscope_papers.{name}").PAPER for name in folders]
 
 
+@cache
 def archives() -> dict[str, RunArchive]:
     """The committed records of every paper, by the name of its page."""
     store = Store(ROOT / "nowhere", [ROOT / "results"])  # the committed records alone
@@ -47,12 +51,17 @@ def files() -> dict[Path, str]:
 
 
 def pictures() -> dict[Path, str]:
-    """The picture of every paper that has a number to show, for either colour scheme."""
+    """The pictures of every paper that has a number to show, for either colour scheme."""
     drawn: dict[Path, str] = {}
     for name, archive in archives().items():
         points = dots(compared_numbers(archive.paper, list(comparison_tables(archive))), name)
         for scheme, style in STYLES.items() if points else ():
             drawn[IMAGES / f"{name}-{scheme}.svg"] = identity_svg(points, style)
+        section = archive.paper.curves
+        for panel in section.panels if section is not None else ():
+            for scheme, style in STYLES.items():
+                if (chart := curve_chart(archive, section, panel, style)) is not None:
+                    drawn[IMAGES / file_name(name, panel, scheme)] = rendered(chart, "svg").decode()
     return drawn
 
 

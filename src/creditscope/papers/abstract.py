@@ -43,8 +43,12 @@ def _claims(archive: RunArchive) -> str:
     return (
         f"Of {counted(len(answers), 'published claim')}, **{counts[ClaimStatus.HOLDS]} hold on our records, "
         f"{counts[ClaimStatus.FAILS]} {'fails' if len(failing) == 1 else 'fail'}{named} and "
-        f"{counts[ClaimStatus.UNDECIDED]} {'is' if counts[ClaimStatus.UNDECIDED] == 1 else 'are'} undecided**."
+        f"{_undecided(counts[ClaimStatus.UNDECIDED])}**."
     )
+
+
+def _undecided(count: int) -> str:
+    return f"{count} {'is' if count == 1 else 'are'} undecided"
 
 
 def _numbers(numbers: Sequence[ComparedNumber]) -> str:
@@ -55,7 +59,7 @@ def _numbers(numbers: Sequence[ComparedNumber]) -> str:
     agreeing = sum(number.row.agreement is Agreement.AGREES for number in long)
     return (
         f"Of {counted(len(numbers), 'published number')} that we have run, {counts[Agreement.AGREES]} agree, "
-        f"{counts[Agreement.DIFFERS]} differ and {counts[Agreement.UNDECIDED]} are undecided; of the {len(long)} for "
+        f"{counts[Agreement.DIFFERS]} differ and {_undecided(counts[Agreement.UNDECIDED])}; of the {len(long)} for "
         f"which ours was trained as long as published, {agreeing} agree."
     )
 

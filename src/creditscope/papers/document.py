@@ -8,6 +8,7 @@ from creditscope.papers.abstract import abstract
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.claims import Answer, Claim, ClaimStatus
 from creditscope.papers.comparison import TOLERANCE, Agreement
+from creditscope.papers.curves import curve_section
 from creditscope.papers.glance import ComparedNumber, compared_numbers
 from creditscope.papers.paper import Paper
 from creditscope.papers.picture import picture
@@ -85,6 +86,7 @@ def _front(archive: RunArchive, name: str, tables: Sequence[ComparisonTable], pl
         "## What the paper claims",
         _claims([(claim, claim.ask(archive)) for claim in paper.claims], places, runs=False),
         *(verdict_section(archive, paper.verdicts, tables, places) if paper.verdicts is not None else ()),
+        *(curve_section(archive, paper.curves, name, places.images) if paper.curves is not None else ()),
         "## How two numbers are compared",
         RULE,
         "## Notation and sources",

@@ -13,6 +13,7 @@ from creditscope.papers.published import PublishedFigures
 from creditscope.papers.quantities import ACCURACY, DEEP_GAMMA, REPORTED_GAMMA, Flags, Quantity
 from creditscope.papers.reasons import DifferenceReason
 from creditscope.protocols import DEFAULT
+from creditscope.records.run import HistoryRow
 from creditscope.registry import unknown
 from creditscope.runs.spec import RunSpec
 
@@ -77,6 +78,32 @@ class VerdictSection:
 
 
 @dataclass(frozen=True, slots=True)
+class CurvePanel:
+    """One quantity after every epoch.
+
+    read        the number in a row of a history, in `unit`; NaN where it was not measured
+    published   by row of the picture, one number an epoch from the first one on
+    """
+
+    name: str
+    title: str
+    unit: str
+    read: Callable[[HistoryRow], float]
+    published: Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class CurveSection:
+    """The curves of one experiment: its rows by their settings, a picture for every quantity, and remarks below."""
+
+    heading: str
+    experiment: str
+    rows: Mapping[str, Where]
+    panels: tuple[CurvePanel, ...]
+    remarks: Callable[[RunArchive], Iterable[str]] = lambda archive: ()
+
+
+@dataclass(frozen=True, slots=True)
 class Paper:
     """One paper: everything the engine needs to know about it.
 
@@ -85,6 +112,7 @@ class Paper:
     budgets         the default one first, the one as published last
     introduction    a paragraph for its page: notation, and how its names map to ours
     describe_runs   what a caption should add about the runs of a study
+    curves          numbers after every epoch, ours beside the published ones
     accuracies, alignments   the quantities that the gallery shows as the claim; of several the first that is published
     """
 
@@ -102,6 +130,7 @@ class Paper:
     introduction: str = ""
     verdicts: VerdictSection | None = None
     describe_runs: Callable[[Sequence[RunSpec]], Iterable[str]] = lambda specs: ()
+    curves: CurveSection | None = None
     accuracies: tuple[str, ...] = (ACCURACY.name,)
     alignments: tuple[str, ...] = (REPORTED_GAMMA.name, DEEP_GAMMA.name)
 

@@ -8,6 +8,7 @@ from creditscope.papers.paper import Experiment, Paper
 from creditscope.papers.published import read_published
 from creditscope.papers.reasons import read_reasons
 from creditscope_papers.akrout2019.claims import CLAIMS, FINDINGS
+from creditscope_papers.akrout2019.curves import CURVES
 from creditscope_papers.akrout2019.rows import ROWS
 
 FOLDER = Path(__file__).parent
@@ -30,6 +31,7 @@ PAPER = Paper(
     findings=FINDINGS,
     reasons=read_reasons(FOLDER / "reasons.json"),
     introduction=INTRODUCTION,
+    curves=CURVES,
     accuracies=("accuracy_30",),
     alignments=("credit_angle_30",),
 )

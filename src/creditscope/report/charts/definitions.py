@@ -118,6 +118,17 @@ def angle_curve(style: Style, group: Group) -> alt.LayerChart:
     return _curve(style, group, plain_axis("mean angle of B to W, degrees"), "angle")
 
 
+def beside_published(style: Style, group: Group) -> alt.LayerChart:
+    """A number per epoch, and hollow points of the same colours for published ones; the title names the number."""
+    x, y = steps("epoch", "epoch"), plain_axis("")
+    theirs = rows("published").mark_point(filled=False, strokeWidth=1.2, size=22)
+    return stacked(
+        style.height,
+        theirs.encode(x, y, colour(style, group)),
+        *threads(style, group, y, "value", field="epoch", title="epoch"),
+    )
+
+
 def angles_by_weight(style: Style, group: Group) -> alt.LayerChart:
     """The angle of learnt feedback to every weight per epoch; the series are the weights of one run."""
     named = replace(style, legend=len(group) <= MOST_NAMES)
