@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help install install-all system test test-all test-thirdparty test-wheel test-newest fuzz mutants lint lint-counts types demo reproduce validation demo-seeds timm-families explore pictures benchmarks docs site constraints clean
+.PHONY: help install install-all system test test-all test-thirdparty test-wheel test-newest fuzz mutants lint lint-counts types demo reproduce validation demo-seeds timm-families explore units pictures benchmarks docs site constraints clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -180,6 +180,10 @@ demo-seeds: install ## train and audit the demonstration's DFA on six seeds; six
 explore: install ## measure the page with the scale to drag again, and write it; ten seconds
 	OMP_NUM_THREADS=1 $(BIN)/python docs/measure_scale.py
 	$(BIN)/python docs/generate/explore.py
+
+units: install ## rescale the last state of six networks and audit them, for the page of findings; two minutes
+	OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python docs/measure_units.py
+	PYTHONPATH=. $(BIN)/python docs/generate/findings.py
 
 timm-families: $(OTHERS)/.installed ## audit one model of each family of timm that has no outcome yet, write docs/timm.md
 	OMP_NUM_THREADS=1 $(OTHERS)/bin/python -m tests.thirdparty.timm_families results/timm_families.json

@@ -104,19 +104,24 @@ def folders(results: Path = RESULTS) -> list[Path]:
     return sorted({path.parent for path in results.rglob("*.json") if KEY.fullmatch(path.stem)} - {SUBMISSIONS})
 
 
-def rows_of(folder: Path, claimed: Mapping[tuple[str, str], Claim]) -> Iterator[Row]:
-    """The settings of a folder that have a frozen control or a published number beside them."""
+def audited(folder: Path) -> Iterator[tuple[str, AuditRow]]:
+    """Every trained setting of a folder, over its seeds, judged by the protocol that its records were made with."""
     paths = (path for path in sorted(folder.glob("*.json")) if KEY.fullmatch(path.stem))
     records = {record.key: record for record in map(RunRecord.from_json, paths)}
     protocols = {key: record.report.protocol for key, record in records.items() if record.report is not None}
     for protocol in sorted(set(protocols.values())):
         own = {key: record for key, record in records.items() if protocols.get(key) == protocol}
         specs = {key: read_spec(record, key) for key, record in own.items()}
-        for row in table_of(specs, own, protocol):
-            keys = [seed.key for seed in row.seeds]
-            beside = {kind: claimed[key, kind] for key in keys for kind in ("accuracy", "Γ") if (key, kind) in claimed}
-            if row.verdict is not None and row.spec.epochs and (row.control is not None or beside):
-                yield _row(row, protocol, folder, beside)
+        yield from ((protocol, row) for row in table_of(specs, own, protocol) if row.verdict and row.spec.epochs)
+
+
+def rows_of(folder: Path, claimed: Mapping[tuple[str, str], Claim]) -> Iterator[Row]:
+    """The settings of a folder that have a frozen control or a published number beside them."""
+    for protocol, row in audited(folder):
+        keys = [seed.key for seed in row.seeds]
+        beside = {kind: claimed[key, kind] for key in keys for kind in ("accuracy", "Γ") if (key, kind) in claimed}
+        if row.control is not None or beside:
+            yield _row(row, protocol, folder, beside)
 
 
 def _row(row: AuditRow, protocol: str, folder: Path, beside: Mapping[str, Claim]) -> Row:

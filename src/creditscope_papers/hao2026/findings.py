@@ -1,4 +1,4 @@
-"""Ten findings of ours that the paper does not state, each answered from our records."""
+"""Findings of ours that the paper does not state, each answered from our records."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from creditscope_papers.hao2026 import experiments, profiles
 from creditscope_papers.hao2026.claims import SEEDS
 from creditscope_papers.hao2026.experiments import LARGER, NORMALISATIONS, RATES
 from creditscope_papers.hao2026.readings import NEAREST
+from creditscope_papers.hao2026.units import collapse_is_of_units
 
 CLOSE = 2.0  # points: what seeds of one method differ by
 FURTHER = 10.0  # times as large
@@ -208,5 +209,6 @@ FINDINGS = (
     published_rho_is_attenuated,
     exact_layer_carries_fa,
     half_the_rate_comes_nearest,
+    collapse_is_of_units,
     *NEAREST,
 )

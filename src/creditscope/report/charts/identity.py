@@ -1,4 +1,4 @@
-"""The chart of a reproduction: one dot per published number, ours against theirs, with the line of equality."""
+"""Charts of pairs of numbers with the line of equality, as ours against the published ones."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ SMALLEST = 1e-4  # where an axis for either sign turns linear
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Numbers that share axes: in one unit, logarithmic, or logarithmic on either side of zero."""
+    """Numbers that share axes: in one unit, logarithmic, or logarithmic on either side of zero; with titles of axes."""
 
     title: str
     scale: Literal["linear", "log", "symlog"] = "linear"
+    across: str = "published"
+    up: str = "ours"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,8 @@ def _panel(panel: Panel, dots: Sequence[IdentityDot], style: Style) -> alt.Layer
     if panel.scale == "symlog":
         scale = alt.Scale(type="symlog", constant=SMALLEST, domain=[low, high], nice=False)
     axis = _axis(panel.scale)
-    x = alt.X("theirs:Q", title="published", scale=scale, axis=axis)
-    y = alt.Y("ours:Q", title="ours", scale=scale, axis=axis)
+    x = alt.X("theirs:Q", title=panel.across, scale=scale, axis=axis)
+    y = alt.Y("ours:Q", title=panel.up, scale=scale, axis=axis)
     palette = style.palette
     colours = alt.Scale(domain=list(ANSWERS), range=[palette.good, palette.bad, palette.open])
     legend = alt.Legend(title=None, orient="top") if style.legend else None
