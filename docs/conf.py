@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from creditscope import __version__  # noqa: E402  (the package of this clone, w
 
 project = "creditscope"
 author = "The creditscope authors"
-copyright = f"{datetime.now(UTC).year}, {author}. How to cite: CITATION.cff"
+copyright = f"{datetime.now(UTC).year}, {author}"
 version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "sphinx.ext.viewcode"]
@@ -32,7 +33,34 @@ include_patterns = [
 exclude_patterns = ["docs/generate", "docs/examples"]
 root_doc = "docs/index"
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "substitution"]
+
+# The one place that knows where the repository is: Repository under [project.urls] of pyproject.toml. Without it there
+# is nothing that Colab could open, and the page of the notebooks says so.
+REPOSITORY = (
+    tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    .get("urls", {})
+    .get("Repository", "")
+)
+
+
+def colab(notebook: str) -> str:
+    """A link that opens a notebook of the repository in Colab; empty without a public repository on GitHub."""
+    owner = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)/?", REPOSITORY)
+    place = f"https://colab.research.google.com/github/{owner[1]}/blob/main/docs/notebooks" if owner else ""
+    return f"[open in Colab]({place}/{notebook}.ipynb)" if place else ""
+
+
+myst_substitutions = {
+    "colab_audit": colab("audit-a-network-you-trained"),
+    "colab_depth": colab("is-depth-used"),
+    "colab_note": (
+        "In Colab, install creditscope from the repository first."
+        if REPOSITORY
+        else "There is no link to Colab: it opens notebooks at a public address, and `project.urls` in `pyproject.toml`"
+        " names none. Once `Repository` stands there, this page links both."
+    ),
+}
 myst_heading_anchors = 4
 
 autodoc_typehints = "signature"

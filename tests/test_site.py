@@ -1,20 +1,15 @@
-"""The site: its generated pages are current, and it builds without a warning and without a network."""
+"""The site: its generated pages are current; tests/browser/test_site.py builds and opens it."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from docs import measure_scale
-from docs.generate import api, explore, inventory
+from docs.generate import api, explore, front, inventory, links
 
 import creditscope
 from creditscope.runs.run import train
-
-ROOT = Path(__file__).parents[1]
 
 
 def test_the_api_page_lists_every_public_name_and_is_current() -> None:
@@ -28,16 +23,13 @@ def test_the_inventory_of_torch_is_current() -> None:
     assert inventory.PATH.read_bytes() == inventory.inventory(), "run make docs"
 
 
-@pytest.mark.slow
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    pytest.importorskip("furo")
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "-c", "docs"]
-    built = subprocess.run(
-        [*command, "-d", str(tmp_path / "trees"), ".", str(tmp_path / "site")], cwd=ROOT, capture_output=True, text=True
-    )
-    assert built.returncode == 0, built.stderr
-    assert (tmp_path / "site" / "docs" / "index.html").exists()
-    assert 'href="https://docs.pytorch.org' in (tmp_path / "site/docs/reference/api.html").read_text(encoding="utf-8")
+def test_the_front_page_says_what_the_records_say() -> None:
+    assert front.PAGE.read_text(encoding="utf-8") == front.page(), "run make docs"
+
+
+def test_addresses_outside_the_site_are_listed_and_have_their_form() -> None:
+    assert links.PATH.read_text(encoding="utf-8") == links.text(), "run make docs"
+    assert [address for address in links.addresses() if not links.FORM.fullmatch(address)] == []
 
 
 def test_the_page_with_the_scale_to_drag_is_that_of_the_measured_grid() -> None:

@@ -1,0 +1,48 @@
+"""Writes what the reproduction found on the front page, docs/index.md: sentences that the records give."""
+
+from __future__ import annotations
+
+from docs.generate.field import ROOT, filled
+from docs.generate.reproduction import archives
+
+from creditscope.files import write_text
+from creditscope.papers.abstract import abstract
+from creditscope.papers.archive import RunArchive
+from creditscope.papers.claims import ClaimStatus
+from creditscope.papers.rendering import Places
+from creditscope.papers.tables import comparison_tables
+from creditscope.records.labels import counted
+
+PAGE = ROOT / "docs" / "index.md"
+MARKS = ("<!-- reproduction: make docs writes these lines -->\n", "<!-- end of the reproduction -->")
+SENTENCES = 3  # of the abstract: claims, numbers, methods
+
+
+def found() -> str:
+    """The first sentences of the abstract of the reproduced audit, and a line for every paper."""
+    every = archives()
+    archive = every["reproduction"]
+    lines = abstract(archive, list(comparison_tables(archive)), Places().tables).splitlines()[:SENTENCES]
+    lead = f"We ran the published audit ({archive.paper.title}) again, from its text:"
+    others = [f"[{one.paper.title}]({page}.md): {_claims(one)}." for page, one in every.items() if one is not archive]
+    papers = "".join(f"\n- {line}" for line in others)
+    more = (
+        "[The reproduction in a minute](reproduction.md) with every number and its record; [claimed against audited "
+        "for every method](gallery.md); [two findings of ours](findings.md)."
+    )
+    return f"{lead}\n\n" + "\n".join(lines) + papers + f"\n\n{more}"
+
+
+def _claims(archive: RunArchive) -> str:
+    answers = [claim.ask(archive).status for claim in archive.paper.claims]
+    holding = sum(status is ClaimStatus.HOLDS for status in answers)
+    return f"{holding} of {counted(len(answers), 'published claim')} hold on our records"
+
+
+def page() -> str:
+    """The front page with these lines written again."""
+    return filled(PAGE.read_text(encoding="utf-8"), MARKS, found())
+
+
+if __name__ == "__main__":
+    print(write_text(PAGE, page()).relative_to(ROOT))
