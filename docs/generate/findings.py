@@ -259,9 +259,7 @@ def _answers(*answers: tuple[str, Answer]) -> str:
 def _depth_picture(found: Sequence[Pair], depth: Answer) -> str:
     if not found:
         return ""
-    caption = (
-        f"D10 against D3, one dot for every setting with both (n = {len(found)}). The finding: {depth.status}."
-    )
+    caption = f"D10 against D3, one dot for every setting with both (n = {len(found)}). The finding: {depth.status}."
     return "\n\n".join(
         f"```{{figure}} images/findings-depth-{scheme}.svg\n:class: only-{scheme}\n:figclass: only-{scheme}\n"
         f":align: left\n:alt: D10 against D3\n\n{caption}\n```"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from docs.generate.field import ROOT, filled
 from docs.generate.reproduction import archives
 
@@ -34,9 +36,9 @@ def found() -> str:
 
 
 def _claims(archive: RunArchive) -> str:
-    answers = [claim.ask(archive).status for claim in archive.paper.claims]
-    holding = sum(status is ClaimStatus.HOLDS for status in answers)
-    return f"{holding} of {counted(len(answers), 'published claim')} hold on our records"
+    counts = Counter(claim.ask(archive).status for claim in archive.paper.claims)
+    said = ", ".join(f"{status} {counts[status]}" for status in ClaimStatus)
+    return f"of {counted(counts.total(), 'published claim')}: {said}"
 
 
 def page() -> str:
