@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 from creditscope.errors import CreditscopeError, UnknownName
@@ -66,6 +67,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return isinstance(name, str) and name in self._entries
 
 
+@lru_cache(maxsize=4096)
 def natural_key(name: str) -> tuple[tuple[bool, int, str], ...]:
     """Sorts names as a reader would: D2 before D10, the variant D1:april after D1.
 

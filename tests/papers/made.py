@@ -44,6 +44,9 @@ class MadeStore(Store):
         self.reads += 1
         return self.made[key]
 
+    def summary(self, key: str, *, control: bool = False) -> RunRecord | None:
+        return self.record(key) if key in self.made else None
+
 
 def planned(paper: Paper, study: str, budget: str = "laptop") -> Plan:
     return RunArchive(paper, Store("nowhere"), budget, PLANS.setdefault(paper.name, {})).plan(study)

@@ -96,6 +96,7 @@ class Seed:
     findings: dict[str, Finding]
     verdict: Verdict
     control_accuracy: float | None = 0.31
+    audited: bool = True
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tests.study.made import record, write_study
 from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 from creditscope.study.plan import plan
-from creditscope.study.status import Pace, duration, study_status
+from creditscope.study.status import Pace, duration, kind_of, study_status
 from creditscope.study.store import RunState, Store
 
 PROBE = """
@@ -36,7 +36,8 @@ def test_runs_take_as_long_as_others_of_their_kind_and_unknown_kinds_as_the_midd
     assert pace.seconds(slow, 5) == 50
     assert pace.seconds(fast, 10) == 10
     assert pace.seconds(RunSpec(method="dfa"), 10) == 55
-    assert pace.total([(slow, 10), (fast, 10)]) == 110
+    assert pace.total({kind_of(slow): 10, kind_of(fast): 10}) == 110
+    assert pace.total({}) == 0
 
 
 def test_a_study_half_done_has_half_its_time_left(tmp_path):

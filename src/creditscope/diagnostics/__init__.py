@@ -176,7 +176,8 @@ def in_current_words(finding: Finding) -> Finding:
         return finding
     entry = diagnostics[name]
     remedy = entry.remedy(finding.status, finding.reason, finding.cause) if finding.remedy else ""
-    return replace(finding, remedy=remedy, means=entry.means, does_not_mean=entry.does_not_mean)
+    limit = entry.limit if finding.limit == entry.limit else finding.limit  # one object, however many findings
+    return replace(finding, remedy=remedy, means=entry.means, does_not_mean=entry.does_not_mean, limit=limit)
 
 
 def examine_all(

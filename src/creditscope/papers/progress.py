@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich import box
@@ -12,7 +13,7 @@ from creditscope.records.labels import counted
 from creditscope.study.display.table import drawn
 from creditscope.study.engines.engine import cores
 from creditscope.study.plan import Plan
-from creditscope.study.status import Pace, duration, learn_pace
+from creditscope.study.status import Kind, Pace, duration, kind_of, learn_pace
 from creditscope.study.store import RunState
 
 
@@ -53,6 +54,9 @@ def _row(name: str, archive: RunArchive, pace: Pace, workers: int) -> tuple[str,
 
 
 def _left(runs: Plan, archive: RunArchive, pace: Pace, workers: int) -> str:
-    missing = [(spec, spec.epochs) for key, spec in runs.items() if archive.store.ended(key) is not RunState.DONE]
+    missing: Counter[Kind] = Counter()
+    for key, spec in runs.items():
+        if archive.store.ended(key) is not RunState.DONE:
+            missing[kind_of(spec)] += spec.epochs
     seconds = pace.total(missing)
     return "unknown: no run has finished" if seconds is None else duration(seconds / workers)

@@ -27,6 +27,7 @@ WEIGHTS, RECORD, CONTROLS = "weights.safetensors", "record.json", "controls"
 MOST_SNAPSHOT = 2**38  # bytes
 KEY = re.compile(r"[0-9a-f]{16}")  # of a run
 KEY_INSIDE = re.compile(rb'"key": ?"([0-9a-f]*)"')
+NO_REPORT = re.compile(rb'"report":\s*null\s*}\s*$')
 OTHER_WEIGHTS = "they are not the weights that the record was written with"
 
 
@@ -120,6 +121,13 @@ def record_damage(path: Path, key: str = "") -> str:
     if key and (own is None or own[1].decode() != key):
         return f"{path} is the record of another run: its key is {'missing' if own is None else own[1].decode()}"
     return ""
+
+
+def is_audited(path: Path) -> bool:
+    """Whether a run's record holds a report; reads only its end."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 64))
+        return NO_REPORT.search(file.read()) is None
 
 
 def named_key(path: Path) -> str:

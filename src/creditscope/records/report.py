@@ -29,6 +29,14 @@ UNHASHED: Any = {  # the verdict follows from the findings; names, advice and th
 MOST_BLOCKS = 100_000  # of a network; a table per layer has a row for each
 
 
+def checked_codes(findings: dict[str, Finding]) -> dict[str, Finding]:
+    """The findings; one under the code of another diagnostic is refused."""
+    for code, finding in findings.items():
+        if code.partition(":")[0] != finding.code.partition(":")[0]:
+            raise ValueError(f"the finding {finding.code!r} stands under the code {code!r}")
+    return findings
+
+
 class Subject(Record):
     """What was audited."""
 
@@ -114,13 +122,7 @@ class Report(Document):
     provenance: Provenance
     _told: str = PrivateAttr(default="")  # about the verdict in its file, where the findings give another one
 
-    @field_validator("findings")
-    @classmethod
-    def _by_code(cls, findings: dict[str, Finding]) -> dict[str, Finding]:
-        for code, finding in findings.items():
-            if code.partition(":")[0] != finding.code.partition(":")[0]:
-                raise ValueError(f"the finding {finding.code!r} stands under the code {code!r}")
-        return findings
+    _by_code = field_validator("findings")(checked_codes)
 
     def judged_again(self) -> Self:
         """The report with statuses and verdict computed again from the numbers and limits of its findings."""

@@ -29,6 +29,11 @@ class JudgedRun(Protocol):
         ...
 
     @property
+    def audited(self) -> bool:
+        """Whether its record holds a report."""
+        ...
+
+    @property
     def control_accuracy(self) -> float | None:
         """Accuracy of the frozen control."""
         ...

@@ -14,7 +14,7 @@ from creditscope.errors import BadFile
 from creditscope.options import Option, filled, options_of
 from creditscope.records.declared import DeclaredRun
 from creditscope.records.labels import IN_TITLE, PARTS, flatten, label
-from creditscope.records.run import RunRecord
+from creditscope.records.summary import Judgeable
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -152,7 +152,7 @@ def _demand(field: FieldInfo) -> str:
     return text
 
 
-def read_spec(record: RunRecord, source: str) -> RunSpec:
+def read_spec(record: Judgeable, source: str) -> RunSpec:
     """The spec inside a record."""
     if not record.spec:
         raise BadFile(f"{source} has no spec.\nThe network cannot be rebuilt from it. Train the run again.")

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -183,12 +184,23 @@ def _welch(parts: Sequence[Part]) -> float:
 def squared_half_width(seeds: Numbers, freedom: Numbers, images: float, probability: float) -> Numbers:
     """z² V + (t_ν² - z²) S²/V with V = S + I, at least t_ν² S; S and ν may be arrays."""
     import numpy
-    from scipy.special import stdtrit
 
-    normal, student = stdtrit(MANY, probability) ** 2, stdtrit(freedom, probability) ** 2
+    normal = _known_quantile(MANY, probability)
+    student = (_known_quantile if isinstance(freedom, float) else _squared_quantile)(freedom, probability)
     total = numpy.maximum(seeds + images, numpy.finfo(float).tiny)
     squared: Numbers = numpy.maximum(normal * total + (student - normal) * seeds**2 / total, student * seeds)
     return squared
+
+
+def _squared_quantile(freedom: Numbers, probability: float) -> Numbers:
+    """t_ν²; for a single ν it is computed once."""
+    from scipy.special import stdtrit
+
+    squared: Numbers = stdtrit(freedom, probability) ** 2
+    return squared
+
+
+_known_quantile = lru_cache(maxsize=4096)(_squared_quantile)
 
 
 def _half_width(margin: Margin, probability: float) -> float:

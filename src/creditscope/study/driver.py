@@ -40,9 +40,8 @@ class StudyOptions:
     credit_of_controls: bool = True
     stack: int = 1
 
-    def asks_for(self, key: str, store: Store) -> bool:
-        """Whether a run is to be trained, audited or tried again."""
-        state = store.ended(key)
+    def asks_for(self, key: str, state: RunState, store: Store) -> bool:
+        """Whether a run that ended in this state is to be trained, audited or tried again."""
         if state is RunState.FAILED:
             return self.retry
         if state is RunState.DONE:
@@ -80,11 +79,12 @@ class _Drive:
 
     def __init__(self, runs: Plan, store: Store, engine: Engine, board: Board, options: StudyOptions) -> None:
         self.runs, self.store, self.engine, self.board, self.options = runs, store, engine, board, options
-        self.waiting = deque(key for key in runs if options.asks_for(key, store))
+        ended = store.ended_states(runs)
+        self.waiting = deque(key for key, state in ended.items() if options.asks_for(key, state, store))
         self.held: dict[str, RunLock] = {}
         self.elsewhere: list[str] = []
         waiting = set(self.waiting)
-        settled = {key: store.ended(key) for key in runs if key not in waiting}
+        settled = {key: state for key, state in ended.items() if key not in waiting}
         self.summary = Summary(
             reused=[key for key, state in settled.items() if state is RunState.DONE],
             failed=[key for key, state in settled.items() if state is RunState.FAILED],
@@ -146,9 +146,10 @@ class _Drive:
         if lock is None:
             self.elsewhere.append(key)
             return None
-        if not self.options.asks_for(key, self.store):
+        state = self.store.ended(key)
+        if not self.options.asks_for(key, state, self.store):
             lock.release()
-            failed = self.store.ended(key) is RunState.FAILED
+            failed = state is RunState.FAILED
             (self.summary.failed if failed else self.summary.reused).append(key)
             self.board.ended_elsewhere(key, failed)
             return None

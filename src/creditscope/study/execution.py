@@ -28,7 +28,7 @@ def execute(runs: Plan, store: Store, engine: Engine, options: StudyOptions) -> 
             with board() as display:
                 return run_study(runs, store, engine, display, options)
     except KeyboardInterrupt:
-        done = sum(store.ended(key) is RunState.DONE for key in runs)
+        done = sum(state is RunState.DONE for state in store.ended_states(runs).values())
         message = (
             f"Stopped: {done} of {counted(len(runs), 'run')} done and kept. To resume, run the same command again."
         )
@@ -37,7 +37,8 @@ def execute(runs: Plan, store: Store, engine: Engine, options: StudyOptions) -> 
 
 def complete(runs: Plan, store: Store) -> bool:
     """Whether every run of a study is done and audited."""
-    return all(store.ended(key) is RunState.DONE and not store.unaudited(key) for key in runs)
+    ended = store.ended_states(runs)
+    return all(state is RunState.DONE and not store.unaudited(key) for key, state in ended.items())
 
 
 def closing(summary: Summary, runs: Plan, store: Store) -> str:
@@ -46,7 +47,7 @@ def closing(summary: Summary, runs: Plan, store: Store) -> str:
         f"{counted(len(runs), 'run')}: {len(summary.done)} executed, {len(summary.reused)} done before, "
         f"{len(summary.failed)} failed{f', {len(summary.starved)} out of memory' if summary.starved else ''}."
     ]
-    names = run_labels(runs)
+    names = run_labels(runs) if summary.failed or summary.starved else {}
     lines += [f"  failed  {key}  {names[key]}" for key in summary.failed]
     lines += [f"  out of memory  {key}  {names[key]}" for key in summary.starved]
     if summary.failed:
@@ -59,7 +60,7 @@ def closing(summary: Summary, runs: Plan, store: Store) -> str:
 
 def _load_data(runs: Plan, store: Store, options: StudyOptions) -> None:
     """Load every dataset once, so that it is fetched before several processes ask for it."""
-    needed = [spec for key, spec in runs.items() if options.asks_for(key, store)]
+    needed = [runs[key] for key, state in store.ended_states(runs).items() if options.asks_for(key, state, store)]
     if not needed:
         return
     from creditscope.datasets import datasets

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
@@ -14,6 +14,7 @@ from creditscope.study.plan import Plan
 from creditscope.study.store import RunState, Store
 
 SAMPLES = 40  # finished runs whose times are read, so that a store of thousands answers as fast as one of ten
+Kind = tuple[str, ...]  # of a run, by what an epoch's time depends on
 SECONDS = re.compile(rb'"seconds":\s*([0-9]+(?:\.[0-9]+)?)[\s,}]')
 
 
@@ -32,47 +33,49 @@ class StudyStatus:
 
 
 class Pace:
-    """Seconds per epoch by kind of run, learnt from finished runs."""
+    """Seconds per epoch by kind of run, learnt from the latest finished runs."""
 
     def __init__(self) -> None:
-        self._seconds: dict[tuple[str, ...], list[float]] = {}
+        self._seconds: dict[Kind, deque[float]] = {}
 
     def learn(self, spec: RunSpec, seconds: float) -> None:
         """Add the time that a run took."""
-        self._seconds.setdefault(_kind(spec), []).append(seconds / max(1, spec.epochs))
+        times = self._seconds.setdefault(kind_of(spec), deque(maxlen=SAMPLES))
+        times.append(seconds / max(1, spec.epochs))
 
     def seconds(self, spec: RunSpec, epochs: int) -> float | None:
         """The expected time of some epochs: as for the same kind, else the median of the others; None without any."""
-        known = self._seconds.get(_kind(spec)) or [median(times) for times in self._seconds.values()]
-        return median(known) * epochs if known else None
+        return self.total({kind_of(spec): epochs})
 
-    def total(self, left: Iterable[tuple[RunSpec, int]]) -> float | None:
-        """Seconds for runs with their remaining epochs, with one worker."""
-        each = [self.seconds(spec, epochs) for spec, epochs in left]
-        known = [seconds for seconds in each if seconds is not None]
-        return sum(known) if len(known) == len(each) else None
+    def total(self, left: Mapping[Kind, int]) -> float | None:
+        """Seconds for the remaining epochs of each kind of run, with one worker."""
+        others = [median(times) for times in self._seconds.values()] if left else []
+        if left and not others:
+            return None
+        return sum(median(self._seconds.get(kind) or others) * epochs for kind, epochs in left.items())
 
 
-def _kind(spec: RunSpec) -> tuple[str, ...]:
+def kind_of(spec: RunSpec) -> Kind:
+    """What an epoch's time depends on: network, data, method, control, their options and the batch size."""
     options = (sorted(spec.network_options.items()), sorted(spec.method_options.items()))
     return (spec.network, spec.data, spec.method, spec.control, str(options), str(spec.batch_size))
 
 
 def study_status(runs: Plan, store: Store) -> StudyStatus:
     """The status of a study; imports no torch and reads few records."""
-    states = {key: store.state(key) for key in runs}
+    states = store.states(runs)
     pace = learn_pace(runs, store, [key for key, state in states.items() if state is RunState.DONE])
-    left = []
+    left: Counter[Kind] = Counter()
     for key, state in states.items():
         if state in (RunState.MISSING, RunState.RUNNING):
             progress = store.progress(key) if state is RunState.RUNNING else None
-            left.append((runs[key], runs[key].epochs - (progress.epoch if progress else 0)))
+            left[kind_of(runs[key])] += runs[key].epochs - (progress.epoch if progress else 0)
     return StudyStatus(states, pace.total(left))
 
 
 def learn_pace(runs: Plan, store: Store, done: list[str]) -> Pace:
     """The pace of some finished runs, one of each kind first."""
-    kinds = {_kind(runs[key]): key for key in done}
+    kinds = {kind_of(runs[key]): key for key in done}
     pace = Pace()
     for key in list(dict.fromkeys((*kinds.values(), *done)))[:SAMPLES]:
         path = store.record_path(key)

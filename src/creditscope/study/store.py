@@ -5,15 +5,15 @@ KEY.snapshot                                 the state of an unfinished one
 KEY.failed.json                              why a run failed, with its traceback
 KEY.lock                                     locked by the process that works on it
 expanded/                                    expanded studies, so that `status` needs no torch
+checked.json                                 records that were hashed, in a store of many
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
@@ -24,13 +24,12 @@ from pydantic import ValidationError, field_validator
 
 from creditscope.errors import BadFile, DamagedFile, UnknownName
 from creditscope.files import without_link, write_text
-from creditscope.reading import parse_json, read_text
+from creditscope.reading import parse_json, read_bytes, read_text
 from creditscope.records.declared import DeclaredRun
 from creditscope.records.folder import (
     KEY,
     RECORD,
     WEIGHTS,
-    record_damage,
     recover_snapshot,
     remove_snapshots,
     set_aside,
@@ -40,10 +39,10 @@ from creditscope.records.folder import (
 )
 from creditscope.records.record import Record
 from creditscope.records.run import RunRecord
+from creditscope.records.summary import Judgeable, summary_of
+from creditscope.study.checked import Checked, CheckedRecords
 from creditscope.study.lock import RunLock, RunProgress, holder
 from creditscope.terminal import one_line
-
-NO_REPORT = re.compile(rb'"report":\s*null\s*}\s*$')
 
 
 def check_key(key: str) -> str:
@@ -90,7 +89,7 @@ class Store:
     def __init__(self, folder: Path | str, beneath: Sequence[Path | str] = ()) -> None:
         self.folder = Path(folder)
         self.beneath = tuple(Path(layer) for layer in beneath)
-        self._checked: dict[Path, tuple[tuple[int, ...], str]] = {}  # by record: its stamp, why it cannot be trusted
+        self._checked = CheckedRecords(self.folder)
 
     # --- reading ---
 
@@ -111,11 +110,15 @@ class Store:
 
     def record_path(self, key: str) -> Path | None:
         """The record of a finished run, in the store or beneath it; None if there is none, or only a damaged one."""
-        own = self.place(key) / RECORD
-        if own.exists():
-            return own if not self.damage(key) else None
-        path = self._layered.get(key)
-        return path if path is not None and not self._damage(path, key) else None
+        path, checked = self._check(key)
+        return None if checked is None or checked.damage else path
+
+    def _check(self, key: str) -> tuple[Path, Checked | None]:
+        """The place of a run's record and what was found there: in the store, else beneath it."""
+        own = f"{self.folder}/{check_key(key)}/{RECORD}"
+        checked = self._checked.check(own, key)
+        beneath = self._layered.get(key) if checked is None else None
+        return (Path(own), checked) if beneath is None else (beneath, self._checked.check(str(beneath), key, listed=True))
 
     def record(self, key: str) -> RunRecord:
         """The record of a finished run."""
@@ -129,23 +132,17 @@ class Store:
             raise DamagedFile(f"{path} is the record of another run, {record.key}.\nRestore the record of {key}.")
         return record
 
+    def summary(self, key: str, *, control: bool = False) -> Judgeable | None:
+        """The part of a run's record from which its study is judged, or None; of a control without its report."""
+        path = self.record_path(key)
+        if path is None:
+            return None
+        return summary_of(read_bytes(path, "The record"), key, control=control) or self.record(key)
+
     def damage(self, key: str) -> str:
         """Why the record of a run cannot be trusted, in the store or beneath it; empty if it can, or has none."""
-        own = self.place(key) / RECORD
-        path = own if own.exists() else self._layered.get(key)
-        return "" if path is None else self._damage(path, key)
-
-    def _damage(self, path: Path, key: str) -> str:
-        """The same of one file; a file that has not changed since is not read again."""
-        try:
-            state = path.stat()
-        except OSError as error:  # a circle of links, or a link to nothing
-            return f"{path} cannot be read: {error.strerror}"
-        stamp = (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-        known = self._checked.get(path)
-        if known is None or known[0] != stamp:
-            known = self._checked[path] = (stamp, record_damage(path, key))
-        return known[1]
+        _, checked = self._check(key)
+        return "" if checked is None else checked.damage
 
     def trained(self, key: str) -> Path | None:
         """The folder of a finished run with its weights; None for committed records, which have none."""
@@ -157,13 +154,9 @@ class Store:
         return snapshot_path(self.place(key))
 
     def unaudited(self, key: str) -> bool:
-        """Whether a finished run of this store has weights but no report yet; reads only the end of its record."""
-        if self.trained(key) is None:
-            return False
-        path = self.place(key) / RECORD
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 64))
-            return NO_REPORT.search(file.read()) is not None
+        """Whether a finished run of this store has weights but no report yet."""
+        _, checked = self._check(key)
+        return checked is not None and not checked.audited and self.trained(key) is not None
 
     def failure(self, key: str) -> Failure | None:
         """Why a run failed, if it did."""
@@ -190,6 +183,24 @@ class Store:
         """The state of a run; running if a process executes it and it is not done."""
         ended = self.ended(key)
         return RunState.RUNNING if ended is not RunState.DONE and self.progress(key) is not None else ended
+
+    def states(self, keys: Iterable[str]) -> dict[str, RunState]:
+        """The state of many runs."""
+        ended = self.ended_states(keys)
+        unfinished = [key for key, state in ended.items() if state is not RunState.DONE]
+        return ended | {key: RunState.RUNNING for key in unfinished if self.progress(key) is not None}
+
+    def ended_states(self, keys: Iterable[str]) -> dict[str, RunState]:
+        """The same whether or not a process executes them now; from one listing of the folder."""
+        names, states = {entry.name for entry in os.scandir(self.folder)} if self.folder.is_dir() else set(), {}
+        for key in keys:
+            if f"{check_key(key)}.failed.json" in names:
+                states[key] = RunState.FAILED
+            else:
+                known = key in names or key in self._layered
+                states[key] = RunState.DONE if known and self.record_path(key) is not None else RunState.MISSING
+        self._checked.save()
+        return states
 
     def keys(self) -> list[str]:
         """Every key in the store or a layer."""

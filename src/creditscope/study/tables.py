@@ -17,7 +17,8 @@ from creditscope.errors import DamagedFile, InvalidInput
 from creditscope.protocols import DEFAULT, judge, protocol_named
 from creditscope.records.labels import labels
 from creditscope.records.record import Record
-from creditscope.records.run import RunRecord, after_divergence
+from creditscope.records.run import after_divergence
+from creditscope.records.summary import Judgeable
 from creditscope.registry import natural_key
 from creditscope.runs.spec import RunSpec, read_spec
 from creditscope.statistics.power import seeds_to_settle
@@ -26,9 +27,11 @@ from creditscope.study.plan import Plan
 from creditscope.study.store import Store
 from creditscope.verdict import Finding, Status, Verdict
 
+CONTROL = Verdict("control", "control", (), (), (), "")  # others are compared with it, so it is not judged
+
 
 class SeedRow(Record):
-    """One seed of a row: its run, its frozen control, findings and verdict."""
+    """One seed of a row: its run, its frozen control, findings and verdict; a control has neither of the last two."""
 
     seed: int
     key: str
@@ -37,6 +40,7 @@ class SeedRow(Record):
     control_accuracy: float | None = None
     findings: dict[str, Finding]
     verdict: Verdict
+    audited: bool = True
 
 
 class AuditRow(Record):
@@ -67,13 +71,16 @@ def audit_table(
             f"The protocol {protocol!r} measures {', '.join(variants)} in a form that records do not hold.\n"
             "The verdicts would use other numbers. Use strict, three or four, or audit the weights."
         )
-    records = {key: store.record(key) for key in runs if store.record_path(key) is not None}
-    for key, record in records.items():
-        check_spec(key, runs[key], record)
+    records = {}
+    for key, spec in runs.items():
+        record = store.summary(key, control=spec.control != "none")
+        if record is not None:
+            check_spec(key, spec, record)
+            records[key] = record
     return table_of(runs, records, protocol, dict(limits or {}))
 
 
-def check_spec(key: str, spec: RunSpec, record: RunRecord) -> None:
+def check_spec(key: str, spec: RunSpec, record: Judgeable) -> None:
     """Refuse a record that has the key of a run but the settings of another one."""
     own = read_spec(record, f"The record of {key}")
     if own == spec or (own.modules == spec.modules and own.key == key):  # an option may be given at its default
@@ -85,7 +92,7 @@ def check_spec(key: str, spec: RunSpec, record: RunRecord) -> None:
 
 
 def table_of(
-    runs: Plan, records: dict[str, RunRecord], protocol: str, limits: dict[str, float] | None = None
+    runs: Plan, records: Mapping[str, Judgeable], protocol: str, limits: dict[str, float] | None = None
 ) -> list[AuditRow]:
     """The same table from records in memory, by the keys of the runs."""
     by_spec = {_content(spec): key for key, spec in runs.items()}
@@ -104,7 +111,7 @@ def table_of(
 class _Judging:
     """What every row is judged with: the records, keys by spec and by resolved options, the protocol, the limits."""
 
-    records: dict[str, RunRecord]
+    records: Mapping[str, Judgeable]
     by_spec: dict[str, str]
     by_resolved: dict[str, str]
     protocol: str
@@ -136,7 +143,9 @@ class _Judging:
         Without a finished control in the plan D3 is the stored finding too, with the control that it was judged beside.
         """
         record = self.records[key]
-        frozen = self.frozen_key(record, spec) if spec.control == "none" else ""
+        if spec.control != "none":
+            return SeedRow(seed=spec.seed, key=key, accuracy=record.accuracy, findings={}, verdict=CONTROL)
+        frozen = self.frozen_key(record, spec)
         usable = frozen in self.records and self.records[frozen].diverged is None
         control = self.records[frozen].accuracy if usable else None
         stored = record.report.findings if record.report is not None else {}
@@ -156,9 +165,10 @@ class _Judging:
             control_accuracy=control,
             findings=_in_order(findings),
             verdict=after_divergence(judge(protocol_named(self.protocol), findings), record.diverged),
+            audited=record.report is not None,
         )
 
-    def frozen_key(self, record: RunRecord, spec: RunSpec) -> str:
+    def frozen_key(self, record: Judgeable, spec: RunSpec) -> str:
         """The key of a run's frozen control; an option that only one of the two gives at its default is no difference.
 
         Keys need torch, so the control is found by its declaration, else by the resolved options in the records.
@@ -192,11 +202,13 @@ class _Judging:
         """A stored finding as this protocol judges it, by another limit if one was given."""
         if finding.measurement is None or finding.status is Status.SKIPPED:
             return finding
-        at = self.limits.get(finding.code, finding.limit.at)
+        at = self.limits.get(finding.code, finding.limit.at) if self.limits else finding.limit.at
         limit = finding.limit.moved(at) if at != finding.limit.at else finding.limit
         status = limit.judge(finding.measurement)
         unjudged = finding.code in protocol_named(self.protocol).unjudged and status is not Status.UNDEFINED
-        return replace(finding, limit=limit, status=Status.MEASURED if unjudged else status)
+        status = Status.MEASURED if unjudged else status
+        same = limit is finding.limit and status is finding.status
+        return finding if same else replace(finding, limit=limit, status=status)
 
 
 def _in_order(findings: Mapping[str, Finding]) -> dict[str, Finding]:

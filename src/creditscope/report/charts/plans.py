@@ -16,7 +16,7 @@ from creditscope.report.numbers import number
 from creditscope.report.views import AuditView
 from creditscope.verdict import Status
 
-TALLEST = 640  # pixels of a chart with a line per run
+TALLEST, LOWEST = 640, 12  # pixels of a chart with a line per run, and of a name beside it
 OWN_CHART = ("D1", "D2")  # diagnostics whose numbers per layer have a chart made for them
 
 
@@ -107,7 +107,8 @@ def _margin(inputs: ChartInputs) -> ChartPlan | None:
     )
     rows = {"points": points, "limits": [limit_row(bound)]}
     columns: Table = (("of", "kind"), ("margin", "text"), ("95 % interval", "interval"))
-    height = round(min(18, TALLEST / len(points)) * len(points)) + 20
+    names = len({point["series"] for point in points})
+    height = max(round(min(18, TALLEST / len(points)) * len(points)), LOWEST * names) + 20
     return ChartPlan("margin", "Benefit of depth", caption, definitions.margin, rows, columns, height)
 
 

@@ -18,7 +18,7 @@ from creditscope.report.html.page import LIBRARY, SCRIPT, STYLE, Place, library,
 from creditscope.report.html.study_tables import method_table, run_table
 from creditscope.report.html.tables import OUTCOMES, PageTable
 from creditscope.report.reading import judged
-from creditscope.report.study_views import JudgedMethod
+from creditscope.report.study_views import JudgedMethod, JudgedRun
 from creditscope.report.views import AuditView
 from creditscope.verdict import Measurement
 
@@ -41,11 +41,16 @@ def write_study(
     rows        every method over its seeds, as the study has judged it
     tables      further tables, set as they are
     decisions   which way of reporting rejects which method
+
+    Runs of the rows that no view shows are counted, and have no page of their own.
     """
+    known = {view.key for view in views}
+    left_out = [(seed, row) for row in rows for seed in row.seeds if seed.key not in known]
     for name, text in ((LIBRARY, library()), (STYLE, style()), (SCRIPT, script())):
         write_text(folder / "assets" / name, text)
     links = [f"runs/{_file(view, index)}" for index, view in enumerate(views)]
-    inputs = ChartInputs(views, _margins(rows), decisions, looks(views))
+    labels = {view.label for view in views}
+    inputs = ChartInputs(views, _margins([row for row in rows if row.label in labels]), decisions, looks(views))
     for view, link in zip(views, links, strict=True):
         write_text(folder / link, audit_page(view, Place("../assets", f"../{INDEX}"), inputs.looks))
     by_key = {view.key: link for view, link in zip(views, links, strict=True)}
@@ -57,7 +62,8 @@ def write_study(
         "study.html",
         Place("assets"),
         title=title,
-        tally=_tally(views),
+        tally=_tally(views, left_out),
+        shown=(len(views), len(views) + len(left_out)),
         tables=tables,
         figures=figures(inputs, PAGE),
         series=inputs.series,
@@ -77,14 +83,18 @@ def _margins(rows: Sequence[JudgedMethod]) -> Mapping[str, Measurement]:
     return {label: margin for label, margin in margins.items() if margin is not None}
 
 
-def _tally(views: Sequence[AuditView]) -> list[tuple[str, str, str, int]]:
+def _tally(
+    views: Sequence[AuditView], left_out: Sequence[tuple[JudgedRun, JudgedMethod]]
+) -> list[tuple[str, str, str, int]]:
     """How many runs have which outcome, with its mark and tone."""
-    trained = [view for view in views if not view.is_control]
-    counts: Counter[str] = Counter(view.report.verdict.outcome for view in trained if view.report is not None)
+    controls = sum(view.is_control for view in views) + sum(row.verdict is None for _, row in left_out)
+    trained = len(views) + len(left_out) - controls
+    verdicts = [view.report.verdict for view in views if not view.is_control and view.report is not None]
+    verdicts += [seed.verdict for seed, row in left_out if row.verdict is not None and seed.audited]
+    counts: Counter[str] = Counter(verdict.outcome for verdict in verdicts)
     outcomes = [(*OUTCOMES[outcome], outcome, counts[outcome]) for outcome in ORDER if counts[outcome]]
-    controls = len(views) - len(trained)
     rest = (
-        ("–", "not audited", len(trained) - counts.total()),
+        ("–", "not audited", trained - counts.total()),
         ("·", "control" if controls == 1 else "controls", controls),
     )
     return outcomes + [(mark, "grey", word, number) for mark, word, number in rest if number]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from creditscope.records.labels import counted
 from creditscope.study.plan import Plan, run_labels
-from creditscope.study.status import Pace, duration
+from creditscope.study.status import Kind, Pace, duration, kind_of
 from creditscope.terminal import one_line, printable
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class Board:
         self._labels: dict[str, str] = {}
         self._epochs: dict[str, int] = {}  # epochs done, by the key of a run under way
         self._started: dict[str, float] = {}
-        self._waiting: list[str] = []
+        self._waiting: dict[str, None] = {}
+        self._epochs_waiting: Counter[Kind] = Counter()  # epochs of the runs that wait, by kind
         self._pace, self._workers, self.ended = Pace(), 1, 0
 
     def __enter__(self) -> Board:
@@ -46,12 +48,19 @@ class Board:
 
     def wait_for(self, keys: Iterable[str]) -> None:
         """Set the runs that have not started yet."""
-        self._waiting = list(keys)
+        self._waiting, self._epochs_waiting = dict.fromkeys(keys), Counter()
+        for key in self._waiting:
+            self._epochs_waiting[kind_of(self._runs[key])] += self._runs[key].epochs
+
+    def _waits_no_longer(self, key: str) -> None:
+        if key in self._waiting:
+            del self._waiting[key]
+            self._epochs_waiting[kind_of(self._runs[key])] -= self._runs[key].epochs
 
     def start(self, key: str) -> None:
         """A run starts."""
         self._epochs[key], self._started[key] = 0, time.monotonic()
-        self._waiting = [other for other in self._waiting if other != key]
+        self._waits_no_longer(key)
 
     def epoch(self, key: str, done: int) -> None:
         """A run has finished an epoch, `done` in all."""
@@ -69,7 +78,7 @@ class Board:
 
     def ended_elsewhere(self, key: str, failed: bool) -> None:
         """Another process has ended a run."""
-        self._waiting = [other for other in self._waiting if other != key]
+        self._waits_no_longer(key)
         self._end(key, f"{'FAILED' if failed else 'done'} in another process  {key}  {self._labels[key]}")
 
     def _end(self, key: str, text: str) -> None:
@@ -81,9 +90,10 @@ class Board:
 
     def seconds_left(self) -> float | None:
         """Seconds until the end, with all workers busy."""
-        under_way = [(self._runs[key], self._runs[key].epochs - done) for key, done in self._epochs.items()]
-        waiting = [(self._runs[key], self._runs[key].epochs) for key in self._waiting]
-        seconds = self._pace.total([*under_way, *waiting])
+        left = self._epochs_waiting.copy()
+        for key, done in self._epochs.items():
+            left[kind_of(self._runs[key])] += self._runs[key].epochs - done
+        seconds = self._pace.total(left)
         return None if seconds is None else seconds / self._workers
 
     def line(self, text: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from creditscope.records.labels import counted
 from creditscope.records.run import RunRecord
 from creditscope.report.text import page
@@ -16,8 +18,8 @@ from creditscope.study.store import Failure, RunState, Store
 
 def dry_run_page(runs: Plan, store: Store) -> str:
     """The runs that a study would execute."""
-    names = run_labels(runs)
-    missing = [key for key in runs if store.ended(key) is not RunState.DONE]
+    missing = [key for key, state in store.ended_states(runs).items() if state is not RunState.DONE]
+    names = run_labels(runs) if missing else {}
     return "\n".join(
         [f"{counted(len(runs), 'run')}, {len(missing)} to run", *(f"  {key}  {names[key]}" for key in missing)]
     )
@@ -26,20 +28,23 @@ def dry_run_page(runs: Plan, store: Store) -> str:
 def status_page(title: str, runs: Plan, status: StudyStatus, store: Store, *, each: bool) -> str:
     """Counts by state and the time left; running and failed runs by label, with `each` every run."""
     counts = ", ".join(f"{number} {state}" for state, number in status.counts.items())
-    lines, names = [title, f"{counted(len(runs), 'run')}: {counts}"], run_labels(runs)
+    lines = [title, f"{counted(len(runs), 'run')}: {counts}"]
     if status.seconds_left:
         lines.append(f"about {duration(status.seconds_left)} left with one worker, judging by the finished runs")
-    for key, state in status.states.items():
-        if each or state in (RunState.RUNNING, RunState.FAILED):
-            progress = store.progress(key) if state is RunState.RUNNING else None
-            lines.append(f"  {state:<8}{key}  {names[key]}{_detail(progress, store.failure(key))}")
-    lines += [f"  damaged {notice}" for notice in damaged(runs, store)]
+    listed = {RunState.RUNNING, RunState.FAILED, *(RunState if each else ())}
+    shown = {key: state for key, state in status.states.items() if state in listed}
+    names = run_labels(runs) if shown else {}
+    for key, state in shown.items():
+        progress = store.progress(key) if state is RunState.RUNNING else None
+        lines.append(f"  {state:<8}{key}  {names[key]}{_detail(progress, store.failure(key))}")
+    unfinished = [key for key, state in status.states.items() if state is not RunState.DONE]
+    lines += [f"  damaged {notice}" for notice in damaged(unfinished, store)]
     return "\n".join(lines)
 
 
-def damaged(runs: Plan, store: Store) -> list[str]:
-    """The runs whose record cannot be trusted, each with the reason; they do not count as done."""
-    reasons = {key: store.damage(key) for key in runs}
+def damaged(keys: Iterable[str], store: Store) -> list[str]:
+    """Those of these runs whose record cannot be trusted, each with the reason; they do not count as done."""
+    reasons = {key: store.damage(key) for key, state in store.ended_states(keys).items() if state is not RunState.DONE}
     return [f"{key}  {reason}; `study run` runs it again" for key, reason in reasons.items() if reason]
 
 
