@@ -17,7 +17,8 @@ from creditscope.study.declaration import Study
 from creditscope.study.display.board import Board
 from creditscope.study.driver import StudyOptions, run_study
 from creditscope.study.engines.local import LocalEngine
-from creditscope.study.engines.ray import FOLDER, ClusterLost, Mailbox, NoCluster, RayEngine, sweep
+from creditscope.study.engines.mailbox import Mailbox
+from creditscope.study.engines.ray import FOLDER, ClusterLost, NoCluster, RayEngine, sweep
 from creditscope.study.plan import plan
 from creditscope.study.selection import only
 from creditscope.study.store import Store
@@ -57,7 +58,8 @@ def test_the_mailbox_hands_over_what_is_new_once_and_keeps_the_latest_snapshot()
     assert mailbox.collect() == ({"a": 2}, {"a": b"new"})
     assert mailbox.collect() == ({}, {})
     assert mailbox.latest("a") == b"new"
-    mailbox.forget("a")
+    mailbox.report("a", 3)
+    assert mailbox.collect(["a"]) == ({}, {})  # it has ended
     assert mailbox.latest("a") is None
 
 

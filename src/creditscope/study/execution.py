@@ -24,7 +24,7 @@ def execute(runs: Plan, store: Store, engine: Engine, options: StudyOptions) -> 
         with _sigterm_as_interrupt(), engine:
             store.prepare()
             if engine.local:
-                _load_data(runs, store, options)
+                _load_data(runs, store, engine, options)
             with board() as display:
                 return run_study(runs, store, engine, display, options)
     except KeyboardInterrupt:
@@ -58,11 +58,12 @@ def closing(summary: Summary, runs: Plan, store: Store) -> str:
     return "\n".join(lines)
 
 
-def _load_data(runs: Plan, store: Store, options: StudyOptions) -> None:
-    """Load every dataset once, so that it is fetched before several processes ask for it."""
+def _load_data(runs: Plan, store: Store, engine: Engine, options: StudyOptions) -> None:
+    """Load every dataset once, so that it is fetched before several processes ask for it; the engine starts beside."""
     needed = [runs[key] for key, state in store.ended_states(runs).items() if options.asks_for(key, state, store)]
     if not needed:
         return
+    engine.expect(len(needed))
     from creditscope.datasets import datasets
     from creditscope.runs.run import load_plugins
 

@@ -45,6 +45,9 @@ class Engine(ABC):
     def workers(self) -> int:
         """How many jobs it executes in parallel."""
 
+    def expect(self, jobs: int) -> None:  # noqa: B027  an engine may have nothing to prepare
+        """Get ready for so many jobs, while the driver does something else; by default nothing."""
+
     @abstractmethod
     def start(self, job: Job) -> None:
         """Start a job, and those beside it; every run of them ends by an event of its own."""

@@ -38,6 +38,10 @@ class LocalEngine(Engine):
         """Workers without a job."""
         return self._workers - len(self._busy)
 
+    def expect(self, jobs: int) -> None:
+        """Start the workers: they import torch while the driver loads the data."""
+        self._idle += [_Worker() for _ in range(min(jobs, self.free) - len(self._idle))]
+
     def start(self, job: Job) -> None:
         """Give the job to an idle worker, or to a new one."""
         worker = self._idle.pop() if self._idle else _Worker()

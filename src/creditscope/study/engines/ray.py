@@ -6,22 +6,31 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from creditscope.errors import CreditscopeError, InvalidInput, OutOfResources
 from creditscope.machine import alive
 from creditscope.records.folder import RECORD, WEIGHTS, replace_snapshot
 from creditscope.study.engines.engine import Engine, EpochDone, Event, RunEnded
 from creditscope.study.engines.job import Job, RunError, RunResult, attempt
+from creditscope.study.engines.mailbox import Mailbox
 from creditscope.terminal import one_line
+
+if TYPE_CHECKING:
+    from creditscope.records.run import HistoryRow
 
 RETRIES = 3  # how often Ray restarts a run whose node was lost
 POST = 1.0  # seconds between two checks for a new snapshot to send
+COLLECT = 0.1  # seconds between two visits to the mailbox
+ROOM = 1.0  # seconds for which the size of the cluster is taken as known
 PATIENCE = 5.0  # seconds that a cancelled task has to remove its folder
+Execute = Callable[[Job, Callable[["HistoryRow"], None]], RunResult]
 FOLDER = "creditscope-run-"  # temporary folders of tasks, followed by the number of their process
 
 
@@ -38,11 +47,22 @@ class RayEngine(Engine):
 
     local = False
 
-    def __init__(self, address: str = "auto", *, cpus: float = 1.0, gpus: float = 0.0, most: int | None = None) -> None:
+    def __init__(
+        self,
+        address: str = "auto",
+        *,
+        cpus: float = 1.0,
+        gpus: float = 0.0,
+        most: int | None = None,
+        execute: Execute = attempt,
+    ) -> None:
         self._ray = _connected(address)
         self._needs = {"CPU": cpus, "GPU": gpus}
         self._most = most
         self._under_way: dict[Any, Job] = {}
+        self._ended: list[str] = []  # keys of runs that the mailbox can forget
+        self._rooms, self._counted, self._collected = 0, -ROOM, 0.0
+        self._execute = self._ray.put(execute)
         self._mailbox = self._pinned(Mailbox).remote()
         self._task = self._ray.remote(_run).options(
             num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False
@@ -81,9 +101,11 @@ class RayEngine(Engine):
         return float(self._ray.cluster_resources().get(resource, 0.0))
 
     def _room(self) -> int:
-        """How many runs fit into the cluster now."""
-        rooms = [int(self._resource(name) // need) for name, need in self._needs.items() if need]
-        return min(rooms, default=1)
+        """How many runs fit into the cluster, as of a second ago at most."""
+        if time.monotonic() - self._counted > ROOM:
+            rooms = [int(self._resource(name) // need) for name, need in self._needs.items() if need]
+            self._rooms, self._counted = min(rooms, default=1), time.monotonic()
+        return self._rooms
 
     @property
     def workers(self) -> int:
@@ -103,32 +125,45 @@ class RayEngine(Engine):
         trained = None
         if job.trained is not None:
             trained = {name: (job.trained / name).read_bytes() for name in (WEIGHTS, RECORD)}
-        reference = self._task.remote(replace(job, snapshot=None, trained=None), trained, self._mailbox)
+        if job.key in self._ended:
+            self._ended.remove(job.key)
+        bare = replace(job, snapshot=None, trained=None)
+        reference = self._task.remote(bare, trained, self._mailbox, self._execute)
         self._under_way[reference] = job
 
     def events(self, seconds: float) -> list[Event]:
         """Epochs and snapshots from the mailbox, and the tasks that have ended."""
         if not self._under_way:
             return []
+        under_way = list(self._under_way)
+        with self._on_the_cluster():
+            ended, _ = self._ray.wait(under_way, num_returns=1, timeout=seconds)
+            if ended:  # and whatever else has ended by now
+                ended, _ = self._ray.wait(under_way, num_returns=len(under_way), timeout=0)
+        return [*self._progress(), *map(self._end, ended)]
+
+    def _progress(self) -> list[Event]:
+        """The epochs since the last visit to the mailbox; snapshots are written."""
+        if time.monotonic() - self._collected < COLLECT:
+            return []
         jobs = {job.key: job for job in self._under_way.values()}
         with self._on_the_cluster():
-            ended, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=seconds)
-            epochs, snapshots = self._ray.get(self._mailbox.collect.remote())
+            epochs, snapshots = self._ray.get(self._mailbox.collect.remote(self._ended))
+        self._ended, self._collected = [], time.monotonic()
         for key, content in snapshots.items():
             path = jobs[key].snapshot if key in jobs else None
             if path is not None:
                 replace_snapshot(path, content)
-        progress: list[Event] = [EpochDone(key, done) for key, done in epochs.items() if key in jobs]
-        return [*progress, *(self._ended(reference) for reference in ended)]
+        return [EpochDone(key, done) for key, done in epochs.items() if key in jobs]
 
-    def _ended(self, reference: Any) -> RunEnded:
+    def _end(self, reference: Any) -> RunEnded:
         job = self._under_way.pop(reference)
         try:
             result = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             kind = type(error).__name__
             result = RunResult(error=RunError(f"{kind}: the run was lost {RETRIES + 1} times", str(error)))
-        self._mailbox.forget.remote(job.key)
+        self._ended.append(job.key)
         return RunEnded(job.key, result)
 
     def stop(self) -> None:
@@ -148,44 +183,11 @@ class RayEngine(Engine):
         self._ray.shutdown()
 
 
-class Mailbox:
-    """Holds the epochs and latest snapshots that tasks report until the driver collects them."""
-
-    def __init__(self) -> None:
-        self._epochs: dict[str, int] = {}
-        self._new: set[str] = set()
-        self._snapshots: dict[str, bytes] = {}
-
-    def report(self, key: str, done: int) -> None:
-        """A run has finished an epoch, `done` in all."""
-        self._epochs[key] = done
-
-    def keep(self, key: str, content: bytes, new: bool = False) -> None:
-        """Keep the latest snapshot of a run."""
-        self._snapshots[key] = content
-        if new:
-            self._new.add(key)
-
-    def latest(self, key: str) -> bytes | None:
-        """The snapshot from which a run resumes."""
-        return self._snapshots.get(key)
-
-    def collect(self) -> tuple[dict[str, int], dict[str, bytes]]:
-        """Epochs and snapshots reported since the last call."""
-        epochs, self._epochs = self._epochs, {}
-        new, self._new = self._new, set()
-        return epochs, {key: self._snapshots[key] for key in new if key in self._snapshots}
-
-    def forget(self, key: str) -> None:
-        """Drop the snapshot of a run that has ended."""
-        self._snapshots.pop(key, None)
-
-
-def _run(job: Job, trained: dict[str, bytes] | None, mailbox: Any) -> RunResult:
+def _run(job: Job, trained: dict[str, bytes] | None, mailbox: Any, execute: Execute) -> RunResult:
     """Execute a job on a node, in a temporary folder, from the latest snapshot of the driver."""
     import ray
 
-    sweep(Path(tempfile.gettempdir()))
+    _swept()
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as name:
         folder = Path(name)
         snapshot = folder / "snapshot"
@@ -196,7 +198,13 @@ def _run(job: Job, trained: dict[str, bytes] | None, mailbox: Any) -> RunResult:
             (folder / file).write_bytes(content)
         job = replace(job, snapshot=snapshot, trained=folder if trained else None)
         with _posting(snapshot, lambda content: ray.get(mailbox.keep.remote(job.key, content, new=True))):
-            return attempt(job, lambda row: mailbox.report.remote(job.key, row.epoch + 1))
+            return execute(job, lambda row: mailbox.report.remote(job.key, row.epoch + 1))
+
+
+@cache
+def _swept() -> None:
+    """Once in a process: a task that was killed took its process with it, and the next one has a new one."""
+    sweep(Path(tempfile.gettempdir()))
 
 
 def sweep(folder: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 PR_SET_PDEATHSIG = 1
@@ -18,6 +19,9 @@ def serve(connection: Connection, driver: int) -> None:
     end_with(driver)
     from creditscope.study.engines.job import attempt_all
 
+    with suppress(Exception):  # the first job meets the same error, and reports it
+        import creditscope.runs.audit
+        import creditscope.runs.run  # noqa: F401
     while True:
         try:
             job = connection.recv()
