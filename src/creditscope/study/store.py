@@ -118,7 +118,9 @@ class Store:
         own = f"{self.folder}/{check_key(key)}/{RECORD}"
         checked = self._checked.check(own, key)
         beneath = self._layered.get(key) if checked is None else None
-        return (Path(own), checked) if beneath is None else (beneath, self._checked.check(str(beneath), key, listed=True))
+        return (
+            (Path(own), checked) if beneath is None else (beneath, self._checked.check(str(beneath), key, listed=True))
+        )
 
     def record(self, key: str) -> RunRecord:
         """The record of a finished run."""
