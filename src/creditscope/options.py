@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from creditscope.errors import InvalidInput, UnknownName
@@ -19,9 +20,15 @@ KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "
 
 def options_of(part: str, entry: Any) -> dict[str, Option]:
     """The options of a registered "network", "method" or "data" entry, with their defaults."""
-    parameters = list(inspect.signature(entry.__init__ if inspect.isclass(entry) else entry).parameters.values())
+    parameters = _parameters(entry.__init__ if inspect.isclass(entry) else entry)
     first = PASSED[part] + inspect.isclass(entry)  # a class has self before all others
     return {p.name: p.default for p in parameters[first:] if p.default is not p.empty}
+
+
+@lru_cache(maxsize=1024)
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    """The parameters of a function, looked up once: a study of thousands of runs asks for the same few."""
+    return list(inspect.signature(function).parameters.values())
 
 
 def filled(part: str, name: str, known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Option]:

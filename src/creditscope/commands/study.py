@@ -257,7 +257,9 @@ def report(
     budget: Budget = None,
     only: Only = None,
     protocol: Annotated[str, typer.Option(help="strict, three or four.")] = DEFAULT,
-    html: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write HTML pages too, one for each run.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write HTML pages too, of 200 runs at most.")
+    ] = None,
     latex: Annotated[bool, typer.Option("--latex", help="Print a booktabs table instead of the page.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
