@@ -1,6 +1,6 @@
 """Studies: two workers must be nearly twice as fast as one.
 
-Wall-clock seconds and processor time. The former need two idle cores: the load of the machine is printed beside them, and
+Wall-clock seconds and processor time. The former need two idle cores: the load is printed beside them, and
 their ratio on a busy machine says nothing.
 """
 
