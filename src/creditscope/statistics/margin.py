@@ -186,7 +186,10 @@ def squared_half_width(seeds: Numbers, freedom: Numbers, images: float, probabil
     import numpy
 
     normal = _known_quantile(MANY, probability)
-    student = (_known_quantile if isinstance(freedom, float) else _squared_quantile)(freedom, probability)
+    if isinstance(freedom, float):
+        student = _known_quantile(freedom, probability)
+    else:
+        student = _squared_quantile(freedom, probability)
     total = numpy.maximum(seeds + images, numpy.finfo(float).tiny)
     squared: Numbers = numpy.maximum(normal * total + (student - normal) * seeds**2 / total, student * seeds)
     return squared
