@@ -19,8 +19,10 @@ BESIDE: tuple[tuple[str, Kind], ...] = (("accuracy", "share"), ("flags", "flags"
 
 
 def _lengths(archive: RunArchive, section: VerdictSection) -> list[tuple[str, list[AuditRow]]]:
-    """The audited rows of either budget, the published length first, each with its heading."""
-    sources = [archive.as_published, archive] if archive.budget != archive.paper.budgets[-1] else [archive]
+    """The audited rows of either budget, the published length first, each with its heading; equal budgets once."""
+    published = archive.as_published
+    same = set(published.plan(section.experiment)) == set(archive.plan(section.experiment))
+    sources = [published] if same else [published, archive]
     lengths = []
     for source in sources:
         rows = [row for row in source.audit_rows(section.experiment) if _is_judged(row)]
@@ -41,6 +43,8 @@ def verdict_section(
     parts = [f"## {section.heading}"]
     for text, rows in _lengths(archive, section):
         parts += [text, _verdicts(archive, rows, places, in_full=False)]
+    if len(parts) == 1:
+        parts.append("No run yet.")
     remarks = (*_other_flags(archive.paper, section, tables), *section.remarks(archive))
     return [*parts, "\n".join(f"- {remark}" for remark in remarks)]
 

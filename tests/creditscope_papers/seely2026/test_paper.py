@@ -10,6 +10,8 @@ from tests.papers import made
 from tests.papers.made import run
 
 from creditscope.papers.archive import RunArchive
+from creditscope.papers.document import documents
+from creditscope.papers.rendering import Places
 from creditscope.papers.tables import comparison_table
 from creditscope.records.run import RunRecord
 from creditscope.runs.spec import RunSpec
@@ -67,6 +69,12 @@ def test_a_table_shows_every_run_and_says_not_run_without_any(name):
     shown = {key for row in full.rows for key in row.keys}
     assert shown >= {key for key, spec in made.planned(PAPER, name).items() if spec.control == "none"}
     assert all(row.values or row.texts for row in full.rows if row.quantity in ("accuracy", "D3", "gamma_layers"))
+
+
+def test_verdicts_of_budgets_with_the_same_runs_stand_once_on_the_page():
+    page = documents(archive(trained(ACCURACIES, COSINES)), "seely2026", Places())["seely2026.md"]
+    assert page.count("Trained for 1 epoch, as long as published:") == page.count("Trained for 1 epoch") == 1
+    assert "No run yet." in documents(archive(), "seely2026", Places())["seely2026.md"]
 
 
 def test_quarters_are_quarters_of_the_layers():
