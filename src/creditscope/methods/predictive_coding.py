@@ -192,11 +192,10 @@ class PredictiveCoding(LocalRule):
             states = each(lambda z, slope: z - size * slope, states, slopes)
             forecast = predict(network, states)
             errors = forecast.errors(states, seen.hiddens[0])
+            if left and self.multipliers:
+                multipliers = each(lambda m, error: m + self.alpha * error, multipliers, errors)
             tensions = self._tensions(errors, multipliers)
             if left:
-                if self.multipliers:
-                    multipliers = each(lambda m, error: m + self.alpha * error, multipliers, errors)
-                    tensions = self._tensions(errors, multipliers)
                 _, pull = nudged_loss(network, states[-1], seen.labels, one)
                 slopes = forecast.slopes(tensions, pull)
         return Relaxed(list(states), list(errors), list(tensions), list(forecast.predicted))
