@@ -91,6 +91,10 @@ def test_no_cosine_is_trusted_where_a_state_is_dead_or_anywhere_if_precision_fai
     assert untrusted_states({"D7": firing("D7", Status.FIRES, tails)}) == {0, 1, 2, 3}
 
 
+def test_a_finding_warns_only_where_its_diagnostic_says_so() -> None:
+    assert not firing("D1", Status.FIRES).warns
+
+
 def test_the_reference_has_collapsed_only_where_d2_fires_for_that_cause() -> None:
     assert not reference_collapsed({})
     assert reference_collapsed({"D2": firing("D2", Status.FIRES, cause="collapsed")})

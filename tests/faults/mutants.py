@@ -40,7 +40,7 @@ TESTS = {
     "verdict": ["tests/test_verdict.py", "tests/diagnostics/test_at_the_limits.py"],
     "diagnostics/": ["tests/diagnostics", "tests/contracts/test_every_diagnostic.py"],
     "evidence/": ["tests/evidence", "tests/diagnostics"],
-    "statistics/margin": ["tests/statistics/test_margin.py", "tests/diagnostics/test_depth_strict.py"],
+    "statistics/margin": ["tests/statistics/test_margin_parts.py", "tests/statistics/test_margin.py"],
     "statistics/": ["tests/statistics", "tests/diagnostics/test_depth.py"],
     "stream/trace": ["tests/stream/test_trace.py", "tests/evidence"],
     "methods/local": ["tests/methods/test_local.py", "tests/methods/test_dfa.py", "tests/methods/test_wrappers.py"],
