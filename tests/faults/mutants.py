@@ -11,7 +11,6 @@ Survivors that change nothing are explained in equivalent_mutants.json; only the
 
 from __future__ import annotations
 
-import functools
 import gc
 import hashlib
 import importlib
@@ -21,15 +20,12 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from importlib.machinery import SourceFileLoader
-from importlib.util import spec_from_file_location
+from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
-from tests.faults.mutations import Mutant, mutants
+from tests.faults.mutations import Mutant, Replaced, install, living, mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "creditscope"
@@ -91,58 +87,11 @@ def outcome(work: Callable[[], bool], seconds: float) -> str:
     return {0: "survives", BROKEN: "broken"}.get(os.waitstatus_to_exitcode(ended[1]), "killed")
 
 
-# --- a mutant outside of functions ---
-
-
-class Replaced(SourceFileLoader):
-    """Imports one module with the code of its mutant."""
-
-    def __init__(self, module: str, code: CodeType) -> None:
-        dotted = ".".join(["creditscope", *module.removesuffix("/__init__").split("/")])
-        super().__init__(dotted, str(path_of(module)))
-        self._code = code
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self._code
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        return spec_from_file_location(fullname, self.path, loader=self) if fullname == self.name else None
-
-
 def passes(module: str, mutant: Mutant) -> bool:
     """Whether every test passes with the mutant in place of the module, in a process without creditscope."""
-    sys.meta_path.insert(0, Replaced(module, mutant.code))
+    dotted = ".".join(["creditscope", *module.removesuffix("/__init__").split("/")])
+    sys.meta_path.insert(0, Replaced(dotted, mutant.code))
     return pytest.main([*SILENT, *tests_of(module)]) == 0
-
-
-# --- a mutant of a function ---
-
-
-def functions(code: CodeType) -> Iterator[CodeType]:
-    """The code of every function in a module's code, those inside of others included."""
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield constant
-            yield from functions(constant)
-
-
-def living(paths: set[str]) -> tuple[list[FunctionType], list[Any]]:
-    """The functions of some files that exist now, and the caches of our own functions."""
-    everything = gc.get_objects()
-    made = [thing for thing in everything if type(thing) is FunctionType and thing.__code__.co_filename in paths]
-    caches = [thing for thing in everything if type(thing) is functools._lru_cache_wrapper]
-    return made, [thing for thing in caches if str(thing.__module__).startswith("creditscope")]
-
-
-def install(mutant: Mutant, made: list[FunctionType], caches: list[Any]) -> None:
-    """Give every living function of the module the code that it has in the mutant, and forget cached results."""
-    new = {(code.co_qualname, code.co_firstlineno): code for code in functions(mutant.code)}
-    for function in made:
-        if function.__code__.co_filename == mutant.code.co_filename and function.__name__ != "<lambda>":
-            code = new.get((function.__code__.co_qualname, function.__code__.co_firstlineno))
-            function.__code__ = function.__code__ if code is None else code
-    for cached in caches:
-        cached.cache_clear()
 
 
 class Session:
@@ -251,10 +200,10 @@ def mutants_of(module: str) -> list[Mutant]:
 
 
 def try_all(chosen: list[str]) -> None:
-    """Try every mutant that is not known to be killed or explained, and append what becomes of it."""
+    """Try every mutant that is not known to be killed, and append what becomes of it."""
     known, begun = outcomes(), len(outcomes_lines())
     todo = [(module, mutant) for module in chosen for mutant in mutants_of(module)]
-    todo = [(o, m) for o, m in todo if known.get(key_of(o, m)) not in KILLED and not explained(o, m)]
+    todo = [(module, mutant) for module, mutant in todo if known.get(key_of(module, mutant)) not in KILLED]
     tests = sorted({test for module, _ in todo for test in tests_of(module)})
 
     def in_functions() -> bool:
@@ -283,7 +232,8 @@ def main(chosen: list[str]) -> int:
     known, counts = outcomes(), Counter[str]()
     for module in chosen:
         for mutant in mutants_of(module):
-            end = "explained" if explained(module, mutant) else known[key_of(module, mutant)]
+            end = known[key_of(module, mutant)]
+            end = "explained" if end == "survives" and explained(module, mutant) else end
             counts[end] += 1
             if end == "survives":
                 print(f"survives: {module}.py:{mutant.place[0]}: {mutant.was} -> {mutant.now}")  # noqa: T201

@@ -1,11 +1,19 @@
-"""Every small change to a source that a test ought to notice: another operator, number, sign or name, or no call."""
+"""Every small change to a source that a test ought to notice: another operator, number, sign or name, or no call.
+
+A changed module is put in place when it is imported, or by giving other code to the functions that exist.
+"""
 
 from __future__ import annotations
 
 import ast
+import functools
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CodeType
+from importlib.machinery import SourceFileLoader
+from importlib.util import spec_from_file_location
+from types import CodeType, FunctionType
+from typing import Any
 
 COMPARED: dict[type[ast.cmpop], list[type[ast.cmpop]]] = {
     ast.Lt: [ast.LtE, ast.GtE], ast.LtE: [ast.Lt, ast.Gt], ast.Gt: [ast.GtE, ast.LtE], ast.GtE: [ast.Gt, ast.Lt],
@@ -122,3 +130,47 @@ def _put(parent: ast.AST, field: str, index: int | None, node: ast.AST) -> None:
         setattr(parent, field, node)
     else:
         getattr(parent, field)[index] = node
+
+
+# --- in place of the module ---
+
+
+class Replaced(SourceFileLoader):
+    """Imports one module with the code of its mutant."""
+
+    def __init__(self, dotted: str, code: CodeType) -> None:
+        super().__init__(dotted, code.co_filename)
+        self._code = code
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self._code
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        return spec_from_file_location(fullname, self.path, loader=self) if fullname == self.name else None
+
+
+def functions(code: CodeType) -> Iterator[CodeType]:
+    """The code of every function in a module's code, those inside of others included."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from functions(constant)
+
+
+def living(paths: set[str]) -> tuple[list[FunctionType], list[Any]]:
+    """The functions of some files that exist now, and the caches of our own functions."""
+    everything = gc.get_objects()
+    made = [thing for thing in everything if type(thing) is FunctionType and thing.__code__.co_filename in paths]
+    caches = [thing for thing in everything if type(thing) is functools._lru_cache_wrapper]
+    return made, [thing for thing in caches if str(thing.__module__).startswith("creditscope")]
+
+
+def install(mutant: Mutant, made: list[FunctionType], caches: list[Any]) -> None:
+    """Give every living function of the module the code that it has in the mutant, and forget cached results."""
+    new = {(code.co_qualname, code.co_firstlineno): code for code in functions(mutant.code)}
+    for function in made:
+        if function.__code__.co_filename == mutant.code.co_filename and function.__name__ != "<lambda>":
+            code = new.get((function.__code__.co_qualname, function.__code__.co_firstlineno))
+            function.__code__ = function.__code__ if code is None else code
+    for cached in caches:
+        cached.cache_clear()

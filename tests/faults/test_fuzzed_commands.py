@@ -23,6 +23,7 @@ from tests.study.test_tables import EXPLODED, HEALTHY, report
 from typer.main import get_command
 
 from creditscope.cli import application, run
+from creditscope.commands.gallery import _submission
 from creditscope.networks.build import build
 from creditscope.runs.run import train_into
 from creditscope.runs.spec import RunSpec
@@ -33,6 +34,7 @@ from creditscope.terminal import printable
 
 SECONDS = 30  # within which every bad invocation has ended
 LOG = {"final_test_acc": 0.36, "log": [{"epoch": e, "h_L_norm": 4e4, "g_2_norm": 1e-6} for e in range(2)]}
+NAMES: dict[str, str | None] = {"method": "mine", "network": "resmlp", "data": "mnist1d"}
 TABLE = "epoch,accuracy,h_0,h_1,g_0,g_1\n0,0.1,1.0,2.0,0.1,0.2\n1,0.2,1.0,3.0,0.1,0.2\n"
 
 
@@ -50,6 +52,7 @@ class Material:
             self.store.commit(key, b"weights", record(spec, report=verdict))
         train_into(folder / "run", RunSpec(method="dfa", epochs=0, network_options={"d": 8, "depth": 2}, seed=3))
         (folder / "report.json").write_text(report(HEALTHY).to_json())
+        (folder / "submission.json").write_text(_submission([folder / "report.json"], NAMES, None, None))
         (folder / "log.json").write_text(json.dumps(LOG))
         (folder / "log.csv").write_text(TABLE)
         (folder / "code.py").write_text("import torch\nx = torch.nn.functional.cosine_similarity(a, b, eps=1e-8)\n")
@@ -64,12 +67,15 @@ class Material:
         """An invocation that is good but for what a case changes in it; none of them trains for long."""
         study = [str(self.study), "--store", str(self.store.folder), "--results", str(self.store.folder)]
         options = ["--option", "d=8", "--option", "depth=2"]
+        named = ["--method", "mine", "--network", "resmlp", "--data", "mnist1d"]
         weights = [str(self.folder / "weights.safetensors"), "--network", "resmlp", *options]
         return {
             "audit": [*weights, "--batches", str(self.folder / "batches.safetensors"), "--no-gradient-check"],
             "check-rule": ["no_such_rule"],
             "demo": ["--seed=-1"],
             "explain": ["D1"],
+            "gallery add": [str(self.folder / "report.json"), *named, "--into", "gallery"],
+            "gallery check": [str(self.folder / "submission.json")],
             "inspect": ["no_such_module:make"],
             "lint": [str(self.folder / "code.py")],
             "list": ["methods"],
@@ -132,7 +138,7 @@ def odd_lines(draw: Any, material: Material) -> list[str]:
         line.insert(0, draw(odd.values))
     elif kind == "unknown":
         line.append(draw(st.sampled_from(["--no-such", "-z", "--seed=1=2", "---", "--d", "-", "--out=", "--\x1b[2J"])))
-    for _ in range(draw(st.integers(1, 2)) if kind == "option" else 0):
+    for _ in range(draw(st.integers(1, 2)) if kind == "option" and OPTIONS[command] else 0):
         name, takes = draw(st.sampled_from(OPTIONS[command]))
         line += [f"{name}={draw(odd.values)}"] if takes and draw(st.booleans()) else [name]
         line += [draw(odd.values)] if takes and "=" not in line[-1] else []
@@ -145,7 +151,8 @@ def odd_lines(draw: Any, material: Material) -> list[str]:
 def odd_files(draw: Any, material: Material) -> list[str]:
     """A good command line on a damaged file, or on one that somebody edited."""
     shutil.rmtree(material.case, ignore_errors=True)
-    kind = draw(st.sampled_from(["report", "log", "table", "study", "store", "run", "arrays", "tensors", "code"]))
+    kinds = ["report", "submission", "log", "table", "study", "store", "run", "arrays", "tensors", "code"]
+    kind = draw(st.sampled_from(kinds))
     folder = material.folder
     if kind in ("report", "log"):
         good = (folder / f"{kind}.json").read_bytes()
@@ -153,6 +160,10 @@ def odd_files(draw: Any, material: Material) -> list[str]:
         many = [["report", path], ["verify", path], ["report", path, "--out", str(material.case / "page.html")]]
         many += [["report", path, "--full"], ["report", path, "--out", str(material.case / "page.tex")]]
         return draw(st.sampled_from(many if kind == "report" else [["partial-audit", path]]))
+    if kind == "submission":
+        good = (folder / "submission.json").read_bytes()
+        path = material.written("file.json", draw(st.one_of(odd.edited(good.decode()), odd.damaged(good))))
+        return ["gallery", "check", path]
     if kind == "table":
         return ["partial-audit", material.written("log.csv", draw(odd.damaged(TABLE.encode())))]
     if kind == "code":

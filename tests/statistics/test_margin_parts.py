@@ -7,14 +7,19 @@ from statistics import variance
 
 import numpy as np
 import pytest
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from creditscope.statistics.margin import (
+    CHANCE,
     MANY,
+    UNKNOWN_IMAGES,
     UNSEEN_SPREAD,
     binomial_variance,
     margin_of_accuracies,
     margin_of_answers,
     p_value,
+    squared_half_width,
 )
 
 HARD = np.random.default_rng(3).random(40)
@@ -126,3 +131,41 @@ def test_the_p_value_is_the_level_at_which_the_interval_reaches_the_null():
     assert p_value(margin, low - 0.01) < 0.05 < p_value(margin, low + 0.01)
     assert 0 < p_value(margin, -1e9) <= 2e-12
     assert math.isnan(p_value(margin, math.nan))
+
+
+def test_what_is_assumed_is_what_the_protocol_says():
+    assert (UNSEEN_SPREAD, UNKNOWN_IMAGES, CHANCE) == (0.03, 1000, 0.05)
+
+
+@pytest.mark.parametrize(("r", "paired"), [(0.88, False), (0.92, True)])
+def test_four_named_seeds_are_paired_beyond_the_critical_correlation_of_nine_tenths(r, paired):
+    first = np.array([-3.0, -1.0, 1.0, 3.0]) / math.sqrt(20)
+    across = np.array([1.0, -1.0, -1.0, 1.0]) / 2
+    second = r * first + math.sqrt(1 - r * r) * across
+    margin = margin_of_accuracies(0.6 + first / 50, 0.4 + second / 50, images=500, matched=True)
+    assert margin.how.startswith("paired" if paired else "Welch")
+
+
+def test_three_seeds_can_be_paired_and_two_or_equal_ones_cannot():
+    first, second = np.array([0.50, 0.55, 0.61]), np.array([0.40, 0.45, 0.51])
+    assert margin_of_accuracies(first, second, images=500, matched=True).how.startswith("paired")
+    assert margin_of_accuracies(first[:2], second[:2], images=500, matched=True).how.startswith("Welch")
+    assert margin_of_accuracies([0.5] * 3, second, images=500, matched=True).how.startswith("Welch")
+
+
+def test_nothing_is_paired_unless_the_seeds_are_named():
+    trained, control = answers(3, 0.7), answers(3, 0.6)
+    assert margin_of_answers(trained, control).how.startswith("Welch")
+    assert margin_of_answers(trained, trained, matched=True).how.startswith("paired")
+
+
+@pytest.mark.parametrize(("seeds", "freedom", "images"), [(1e-4, 3.0, 2e-4), (1e-4, 2.0, 0.0), (4e-4, 9.0, 1e-6)])
+def test_the_width_of_a_sum_of_seeds_and_images_is_its_formula(seeds, freedom, images):
+    z, t, total = norm.ppf(0.975), student.ppf(0.975, freedom), seeds + images
+    expected = max(z**2 * total + (t**2 - z**2) * seeds**2 / total, t**2 * seeds)
+    assert squared_half_width(seeds, freedom, images, 0.975) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_null_is_no_margin_unless_another_is_named():
+    margin = margin_of_accuracies(FIRST, SECOND, images=500)
+    assert p_value(margin) == p_value(margin, 0.0)
