@@ -33,11 +33,15 @@ class Feedback:
     optimiser: torch.optim.Optimizer | None = None
 
     def to(self, device: torch.device | str) -> Feedback:
-        """The same feedback on another device; auxiliary networks move in place."""
+        """The same feedback on another device; auxiliary networks move in place, and their optimiser follows."""
         if self.networks is not None:
+            before = list(self.networks.parameters())
             self.networks.to(device)
-        moved = {name: tensor.to(device) for name, tensor in self.tensors.items()}
-        return Feedback(moved, self.networks, self.optimiser)
+            moved = {id(old): new for old, new in zip(before, self.networks.parameters(), strict=True)}
+            for group in self.optimiser.param_groups if self.optimiser is not None else ():
+                group["params"] = [moved.get(id(p), p) for p in group["params"]]  # some devices make new parameters
+        tensors = {name: tensor.to(device) for name, tensor in self.tensors.items()}
+        return Feedback(tensors, self.networks, self.optimiser)
 
 
 @dataclass(frozen=True, slots=True)

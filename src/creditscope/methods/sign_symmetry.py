@@ -92,13 +92,13 @@ class SignSymmetry(InsideWeights):
         """The credit; magnitudes that are redrawn are drawn before every step."""
         for name, scale in _of_kind("c", feedback).items():
             magnitudes = feedback.tensors[f"M.{name}"]
-            magnitudes.copy_(_drawn(scale.cpu(), magnitudes.shape, moment.generator))
+            magnitudes.copy_(_drawn(scale, magnitudes.shape, moment.generator))
         return self.credit(network, feedback, batch, scope)
 
 
 def _drawn(scale: Tensor, shape: torch.Size, generator: torch.Generator) -> Tensor:
     """c |N(0, 1)|."""
-    return torch.randn(shape, generator=generator).abs_().mul_(scale)
+    return torch.randn(shape, generator=generator).abs_().to(scale.device).mul_(scale)
 
 
 def _of_kind(kind: str, feedback: Feedback) -> dict[str, Tensor]:

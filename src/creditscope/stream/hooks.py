@@ -226,7 +226,7 @@ class HookedBlocks:
         shortcut around the block gets the shift too. The shift of h_L is added to the output of the last block.
         """
         deepest = len(self)
-        own = {tensor.untyped_storage().data_ptr() for tensor in (*self._model.parameters(), *self._model.buffers())}
+        own = {tensor.untyped_storage()._cdata for tensor in (*self._model.parameters(), *self._model.buffers())}
         with ExitStack() as stack:
             for index, shift in shifts.items():
                 if 0 < index < deepest and index <= len(handed) and handed[index - 1]:
@@ -240,7 +240,7 @@ class HookedBlocks:
 
     def _shift_input(self, index: int, shift: Tensor, own: set[int] | None) -> Callable[[], None]:
         def shifted(state: Tensor) -> Tensor:
-            shared = own is None or state._is_view() or state.untyped_storage().data_ptr() in own
+            shared = own is None or state._is_view() or state.untyped_storage()._cdata in own
             if shared or torch.is_grad_enabled():
                 return state + shift
             state.data.add_(shift)

@@ -105,8 +105,10 @@ class Run:
         objection = self.rule.objection(auxiliary)
         if objection:
             return Divergence(epoch=epoch, why=objection)
-        for name, tensor in self.network.state_dict().items():
-            if not tensor.isfinite().all():
+        state = self.network.state_dict()
+        sound = torch.stack([tensor.isfinite().all() for tensor in state.values()]).tolist()  # one wait for the device
+        for name, finite in zip(state, sound, strict=True):
+            if not finite:
                 return Divergence(epoch=epoch, why=f"not every number in {name} was finite after the last step")
         return None
 

@@ -94,9 +94,18 @@ class Stack:
         """One epoch of every run; each adds a row to its history."""
         for run in self.runs:
             run.open()
+        judgements = self.steps()
+        losses = [_each(loss) for loss, _ in judgements]
+        auxiliary = [{name: _each(tensor) for name, tensor in named.items()} for _, named in judgements]
+        for index, run in enumerate(self.runs):
+            named = [{name: parts[index] for name, parts in row.items()} for row in auxiliary]
+            run.close([parts[index] for parts in losses], named)
+
+    def steps(self) -> list[tuple[Tensor, Mapping[str, Tensor]]]:
+        """One update of every run per batch; the losses, and those of what learns alongside."""
         self.network.train()
         learning = [run.rule.scope(run.network).parameters(run.network) for run in self.runs]
-        losses, auxiliary = [], []
+        judgements = []
         for batch in self._batches():
             credit = self.credit(batch)
             gradients = {name: _each(gradient) for name, gradient in credit.gradients.items()}
@@ -105,11 +114,8 @@ class Stack:
                     parts = gradients.get(name)
                     parameter.grad = None if parts is None else laid_out(parts[index], parameter)
                 run.optimiser.step()
-            losses.append(_each(credit.loss))
-            auxiliary.append({name: _each(tensor) for name, tensor in credit.auxiliary.items()})
-        for index, run in enumerate(self.runs):
-            named = [{name: parts[index] for name, parts in row.items()} for row in auxiliary]
-            run.close([parts[index] for parts in losses], named)
+            judgements.append((credit.loss, credit.auxiliary))
+        return judgements
 
     def _batches(self) -> Iterator[Batch]:
         """The batches that the runs would take alone, each in the order and with the crops of its own generator."""
