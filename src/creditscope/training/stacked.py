@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from creditscope.training.batched import DESCRIPTIONS, ELEMENTWISE, READINGS, TOGETHER
 
+RUN_BY_RUN = frozenset({"cpu"})  # devices on which a function without a batched kernel of its own keeps its bits
 IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
 
 
@@ -102,9 +103,10 @@ class _Call:
 
     @property
     def maps(self) -> bool:
-        """Whether `torch.vmap` takes it: a function of PyTorch that returns tensors, not on the CPU."""
+        """Whether `torch.vmap` computes it: a function of PyTorch that returns tensors."""
         ours = not (getattr(self.func, "__module__", None) or "torch").startswith("torch")
-        return not ours and self.func not in READINGS and self.leaves[self.stacks[0]].together.device.type != "cpu"
+        device = self.leaves[self.stacks[0]].together.device.type
+        return not ours and self.func not in READINGS and device not in RUN_BY_RUN
 
     @property
     def name(self) -> str:
