@@ -1,7 +1,7 @@
 """Other tools beside ours, in one process and in turns; whatever is not installed is left out, and named.
 
 epoch      BioTorch's FA and DFA beside ours, on a plain MLP that both can train, in the same loop
-watching   an epoch of backprop watched by Cockpit, by monitorch and by our Monitor, over the bare epoch
+watching   10 steps of backprop watched by Cockpit, by monitorch and by our Monitor, over the bare steps
 audit      the published `diagnose` as a loop over layers and batches, our `diagnose`, and `audit`
 
 The tools measure different things; what is compared is what a user pays for each. Processor time, medians of ratios
@@ -31,6 +31,7 @@ from creditscope.batch import Batch
 from creditscope.networks.build import build
 
 IMAGES, SHAPE, CLASSES, STEPS, REPEATS = 128, (3, 32, 32), 10, 50, 5
+WATCHED = 10  # steps of an epoch that is watched: Cockpit takes every sample's gradient
 PEERS = {"biotorch": "biotorch", "cockpit": "cockpit-for-pytorch", "monitorch": "monitorch"}
 Ways = dict[str, Callable[[], object]]
 
@@ -54,12 +55,14 @@ def batches(count: int) -> list[Batch]:
     ]
 
 
-def epoch(model: nn.Module, backward: Callable[[Batch], object], shown: list[Batch]) -> Callable[[], None]:
+def epoch(
+    model: nn.Module, backward: Callable[[Batch], object], shown: list[Batch], steps: int = STEPS
+) -> Callable[[], None]:
     """An epoch of the loop that everybody writes; `backward` fills the gradients."""
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
 
     def train() -> None:
-        for step in range(STEPS):
+        for step in range(steps):
             optimiser.zero_grad()
             backward(shown[step % len(shown)])
             optimiser.step()
@@ -109,14 +112,16 @@ def watching() -> tuple[Ways, str]:
     """An epoch of backprop, bare and watched; our Monitor measures once, on two held-out batches."""
     shown, ways = batches(8), Ways()
     bare, ours = sequential(), sequential()
-    ways["bare"] = epoch(bare, lambda batch: F.cross_entropy(bare(batch.inputs), batch.labels).backward(), shown)
+    ways["bare"] = epoch(
+        bare, lambda batch: F.cross_entropy(bare(batch.inputs), batch.labels).backward(), shown, WATCHED
+    )
     monitor = creditscope.Monitor(ours, batches(2), on_firing=lambda finding, epoch: None)
     monitor.step(0)
-    train = epoch(ours, lambda batch: F.cross_entropy(ours(batch.inputs), batch.labels).backward(), shown)
+    train = epoch(ours, lambda batch: F.cross_entropy(ours(batch.inputs), batch.labels).backward(), shown, WATCHED)
     ways["Monitor, once an epoch"] = lambda: (train(), monitor.step(1))
     if installed("cockpit"):
         ways["Cockpit economy, every step"] = _cockpit(shown, 1)
-        ways["Cockpit economy, once an epoch"] = _cockpit(shown, STEPS)
+        ways["Cockpit economy, once an epoch"] = _cockpit(shown, WATCHED)
     if installed("monitorch"):
         ways["monitorch, every step"] = _monitorch(shown)
     return ways, "bare"
@@ -135,7 +140,7 @@ def _cockpit(shown: list[Batch], interval: int) -> Callable[[], None]:
     count = iter(range(10**9))
 
     def train() -> None:
-        for _ in range(STEPS):
+        for _ in range(WATCHED):
             step = next(count)
             batch = shown[step % len(shown)]
             optimiser.zero_grad()
@@ -157,7 +162,7 @@ def _monitorch(shown: list[Batch]) -> Callable[[], None]:
     model = sequential()
     lenses = [OutputNorm(), OutputGradientGeometry(), ParameterGradientGeometry()]
     inspector = PyTorchInspector(lenses=lenses, module=model, visualizer=DummyVisualizer())
-    train = epoch(model, lambda batch: F.cross_entropy(model(batch.inputs), batch.labels).backward(), shown)
+    train = epoch(model, lambda batch: F.cross_entropy(model(batch.inputs), batch.labels).backward(), shown, WATCHED)
     return lambda: (train(), inspector.tick_epoch())  # type: ignore[return-value]
 
 
@@ -196,30 +201,38 @@ def _gradients(model: nn.Module, batch: Batch) -> tuple[Tensor, ...]:
     return torch.autograd.grad(F.cross_entropy(model.readout(hiddens[-1]), batch.labels), hiddens)
 
 
-def compared() -> dict[str, dict[str, dict[str, float]]]:
-    """Every part: seconds of the processor, and the ratio to the part's own standard."""
-    parts = {}
-    for name, part in (("epoch", epochs), ("watching", watching), ("audit", audits)):
-        print(name)
-        ways, standard = part()
-        taken = interleaved(ways, REPEATS, time.process_time)
-        parts[name] = {
-            way: {"seconds": round(median(taken[way]), 4), "ratio": round(ratio(taken, way, standard), 3)}
-            for way in ways
-        }
-        for way, figures in parts[name].items():
-            print(f"  {way:32} {1e3 * figures['seconds']:8.1f} ms   {figures['ratio']:6.2f} x {standard}", flush=True)
-    return parts
+PARTS = {"epoch": epochs, "watching": watching, "audit": audits}
+
+
+def compared(name: str) -> dict[str, dict[str, float]]:
+    """One part: seconds of the processor, and the ratio to the part's own standard."""
+    print(name)
+    ways, standard = PARTS[name]()
+    taken = interleaved(ways, REPEATS, time.process_time)
+    figures = {
+        way: {"seconds": round(median(taken[way]), 4), "ratio": round(ratio(taken, way, standard), 3)} for way in ways
+    }
+    for way, found in figures.items():
+        print(f"  {way:32} {1e3 * found['seconds']:8.1f} ms   {found['ratio']:6.2f} x {standard}", flush=True)
+    return figures
+
+
+def benchmark(file: Path | None, names: list[str]) -> None:
+    """The parts of these names, or all; a file keeps the figures of parts that are not measured again."""
+    kept = json.loads(file.read_text()) if file is not None and file.exists() else {"parts": {}}
+    kept["versions"] = {"python": platform.python_version(), "torch": torch.__version__}
+    kept["versions"] |= {package: known for package in PEERS if (known := installed(package))}
+    kept["setting"] = (
+        f"{STEPS} steps of {IMAGES} images of 3 x 32 x 32, {WATCHED} where they are watched; "
+        f"medians of {REPEATS} repeats, processor time"
+    )
+    for name in names or PARTS:
+        kept["parts"][name] = compared(name)
+        if file is not None:
+            file.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    found = {
-        "versions": {"python": platform.python_version(), "torch": torch.__version__}
-        | {package: known for package in PEERS if (known := installed(package))},
-        "setting": f"{STEPS} steps of {IMAGES} images of 3 x 32 x 32; medians of {REPEATS} repeats, processor time",
-        "parts": compared(),
-    }
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    benchmark(Path(sys.argv[1]) if len(sys.argv) > 1 else None, sys.argv[2:])

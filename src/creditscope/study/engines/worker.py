@@ -20,8 +20,7 @@ def serve(connection: Connection, driver: int) -> None:
     from creditscope.study.engines.job import attempt_all
 
     with suppress(Exception):  # the first job meets the same error, and reports it
-        import creditscope.runs.audit
-        import creditscope.runs.run  # noqa: F401
+        from creditscope.runs import audit, run  # noqa: F401
     while True:
         try:
             job = connection.recv()
