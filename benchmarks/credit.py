@@ -56,7 +56,7 @@ HEADS = {
     "trace": "one forward and one backward pass over all batches",
     "credit": "the same, and the credit",
     "null": f"Γ of {DRAWS} fresh draws of the feedback",
-    "moves": "ρ and nudging: 32 directions per image and layer, twice",
+    "moves": "ρ and nudging: 4 to 32 directions per image and layer, twice",
     "plain": "an audit without credit",
     "whole": "an audit with credit",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -108,7 +108,8 @@ def _label_dependence(labels: LabelDependence, credit: CreditEvidence) -> Measur
 
 def _interventions(probe: Interventions, credit: CreditEvidence) -> dict[str, Measurement]:
     on = f"{credit.images:,} images"
-    relative, absolute = f"step 1e-3·‖h‖, losses in {probe.precision}, {on}", f"step 1e-3, own precision, {on}"
+    relative = f"step 1e-3·‖h‖, losses in {probe.precision}, {on}{_drawn(probe.directions, probe.error)}"
+    absolute = f"step 1e-3, own precision, {on}{_drawn(probe.directions_absolute, probe.error_absolute)}"
     return {
         "rho": _layered(
             probe.rho, credit, f"predicted against measured changes of the loss; {relative}", _beside(probe.rho_bp)
@@ -127,6 +128,16 @@ def _interventions(probe: Interventions, credit: CreditEvidence) -> dict[str, Me
         "nudge": _layered(probe.nudge, credit, f"change of the loss, step 0.01·rms(h) against credit, {on}"),
         "nudge_absolute": _layered(probe.nudge_absolute, credit, f"change of the loss, step 0.01 against credit, {on}"),
     }
+
+
+def _drawn(directions: Sequence[int], error: float) -> str:
+    """How many directions were drawn, and how closely they determine ρ."""
+    if not any(directions):
+        return ""
+    least, most = min(filter(None, directions)), max(directions)
+    many = f"{most}" if least == most else f"{least} to {most}"
+    known = "" if math.isnan(error) else f", which give ρ to ± {error:.1g} or closer"
+    return f", {many} directions each{known}"
 
 
 def _beside(gradient: Layers) -> str:

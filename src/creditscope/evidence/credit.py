@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -52,6 +53,8 @@ class Interventions:
 
     *_bp       the score of the backprop gradient in the same setting
     precision  of the losses behind ρ and nudging
+    directions  drawn per image, for every layer; directions_absolute: for the absolute step
+    error      largest half-width over the layers of the 95 % interval of ρ over directions; error_absolute: likewise
     """
 
     rho: Layers
@@ -61,6 +64,10 @@ class Interventions:
     nudge: Layers
     nudge_absolute: Layers
     precision: str
+    directions: tuple[int, ...] = ()
+    directions_absolute: tuple[int, ...] = ()
+    error: float = math.nan
+    error_absolute: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
