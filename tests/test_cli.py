@@ -21,7 +21,15 @@ def started(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["audit", "--help"], ["explain", "D2"], ["list", "diagnostics"], ["explain", "D99"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["audit", "--help"],
+        ["explain", "D2"],
+        ["explain", "D99"],
+        ["list", "diagnostics"],
+        ["list", "methods"],
+    ],
 )
 def test_words_about_the_program_import_nothing_slow(arguments):
     program = (

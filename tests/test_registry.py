@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from creditscope.commands.entries import Kind, package
+from creditscope.commands.entries import registry as registry_of
 from creditscope.errors import CreditscopeError, UnknownName
 from creditscope.registry import DuplicateName, Registry, unknown
 
@@ -77,3 +79,13 @@ def test_a_name_that_is_near_to_none_gets_no_suggestion(registry: Registry[str])
 
 def test_a_miss_in_an_empty_table_says_that_there_is_none() -> None:
     assert unknown("wheel", "round", {}) == "There is no wheel called 'round'.\nKnown: none."
+
+
+@pytest.mark.parametrize("kind", ["methods", "networks", "datasets"])
+def test_summaries_read_from_the_decorators_are_those_of_the_entries(kind: str) -> None:
+    """The list is made without importing the entries, so that it needs no torch."""
+    full = registry_of(Kind(kind))
+    read = type(full)(full.kind, package(Kind(kind))).summaries()
+    own = {name: entry.summary for name, entry in full.items() if entry.__module__.startswith(package(Kind(kind)))}
+    assert list(read.items()) == list(own.items())
+    assert {name: full.summaries()[name] for name in own} == own

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from creditscope.errors import CreditscopeError, UnknownName
@@ -47,6 +49,14 @@ class Registry(Mapping[str, T], Generic[T]):
             importlib.import_module(f"{self._package}.{module}")
         self._complete = True  # only now: after a failed import the next look-up tries again
 
+    def summaries(self) -> dict[str, str]:
+        """Name and summary of every entry, as written in its decorator: no file is imported, and so no torch."""
+        named = {name: str(getattr(entry, "summary", "")) for name, entry in self._entries.items()}
+        if not self._complete:
+            folder = importlib.import_module(self._package).__path__
+            named |= {k: v for path in folder for file in sorted(Path(path).glob("*.py")) for k, v in declared(file)}
+        return {name: named[name] for name in sorted(named, key=natural_key)}
+
     def __getitem__(self, name: str) -> T:
         self._load()
         if name not in self:
@@ -65,6 +75,16 @@ class Registry(Mapping[str, T], Generic[T]):
     def __contains__(self, name: object) -> bool:
         self._load()
         return isinstance(name, str) and name in self._entries
+
+
+def declared(file: Path) -> Iterator[tuple[str, str]]:
+    """Name and summary of every entry of a file: the literals in decorators such as @method("dfa", summary="...")."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for call in getattr(node, "decorator_list", ()):
+            if isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant):
+                for keyword in call.keywords:
+                    if keyword.arg == "summary" and isinstance(keyword.value, ast.Constant):
+                        yield str(call.args[0].value), str(keyword.value.value)
 
 
 @lru_cache(maxsize=4096)

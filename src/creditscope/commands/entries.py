@@ -29,6 +29,7 @@ ELSEWHERE = {  # registries that are not named after their package: where they a
     Kind.formats: ("creditscope.report.formats", "formats"),
     Kind.rules: ("creditscope.linting.rules", "lint_rules"),
 }
+NEED_TORCH = (Kind.networks, Kind.methods, Kind.datasets)  # their files import it: listed from their decorators
 
 
 @command("list")
@@ -38,7 +39,9 @@ def entries(
 ) -> int:
     """List all diagnostics, networks, methods, datasets, report formats or lint rules, one per line."""
     chosen = Kind(parsing.choice("kind of entry", kind, list(Kind)))
-    summaries = {name: entry.summary for name, entry in registry(chosen).items()}
+    known = registry(chosen)
+    light = chosen not in NEED_TORCH
+    summaries = {name: entry.summary for name, entry in known.items()} if light else known.summaries()
     say(listed(summaries, width() if sys.stdout.isatty() else None))
     return 0
 
@@ -53,7 +56,7 @@ def listed(summaries: dict[str, str], columns: int | None) -> str:
 
 
 def registry(kind: Kind) -> Registry[Any]:
-    """The registry of that kind, imported when it is asked for, since three of them need torch."""
+    """The registry of that kind, imported when it is asked for."""
     _, name = ELSEWHERE.get(kind, ("", str(kind)))
     entries: Registry[Any] = getattr(importlib.import_module(package(kind)), name)
     return entries
