@@ -178,6 +178,85 @@ def overwrite(index: int, share: float, images: float = 1.0) -> Change:
     return change
 
 
+class Then(nn.Module):
+    """A block, and something done to what it returns."""
+
+    def __init__(self, block: nn.Module, change: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.block, self.change = block, change
+
+    def forward(self, state: Tensor) -> Tensor:
+        return self.change(self.block(state))
+
+
+class First(nn.Module):
+    """Something done to the state, and the block."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor], block: nn.Module) -> None:
+        super().__init__()
+        self.change, self.block = change, block
+
+    def forward(self, state: Tensor) -> Tensor:
+        return self.block(self.change(state))
+
+
+def then(index: int, change: Callable[[Tensor], Tensor], undone: Callable[[Tensor], Tensor] | None = None) -> Change:
+    """The state after a block is changed; `undone` before the next one, so that one state alone is."""
+
+    def plant(model: nn.Module) -> None:
+        model.layers[index] = Then(model.layers[index], change)
+        if undone is not None:
+            model.layers[index + 1] = First(undone, model.layers[index + 1])
+
+    return plant
+
+
+def first_position(factor: float) -> Callable[[Tensor], Tensor]:
+    """Multiplies one pixel of a map."""
+
+    def change(state: Tensor) -> Tensor:
+        factors = torch.ones_like(state)
+        factors[:, :, 0, 0] = factor
+        return state * factors
+
+    return change
+
+
+def exploded(share: float) -> Callable[[Tensor], Tensor]:
+    """Multiplies the state of a share of the images, chosen by the image."""
+
+    def change(state: Tensor) -> Tensor:
+        hit = state.flatten(1).mean(1).mul(1e3).abs().frac() < share
+        return torch.where(hit.view(-1, *[1] * (state.dim() - 1)), 1e9 * state, state)
+
+    return change
+
+
+def on_one_line(state: Tensor) -> Tensor:
+    """Projected on one direction."""
+    direction = torch.randn(state.shape[-1], generator=torch.Generator().manual_seed(3)).to(state)
+    return (state @ direction)[..., None] * direction / direction.square().sum()
+
+
+def negated(model: nn.Module) -> None:
+    """Every branch has the wrong sign."""
+    for layer in model.layers:
+        for parameter in layer.inner[-1].parameters():
+            parameter.neg_()
+
+
+def deaf(model: nn.Module) -> None:
+    """The read-out answers the same for every image."""
+    model.out.weight.zero_()
+
+
+def forgotten(model: nn.Module) -> None:
+    """Batch norms have lost their running statistics."""
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.reset_running_stats()
+
+
 def shut_gates(bias: float) -> Change:
     """The gates of a highway network close."""
 

@@ -21,14 +21,21 @@ import torch.nn.functional as F
 from tests.planted.architectures import Maps, ResidualNet, Tokens, chain, groups, highway
 from tests.planted.changes import (
     Change,
+    Times,
     blind_start,
     changed,
     cut_blocks,
     dead_head,
     dead_last_norm,
+    deaf,
     dying,
+    exploded,
+    first_position,
+    forgotten,
     lost_variance,
+    negated,
     noisy,
+    on_one_line,
     overwrite,
     poison,
     rescaled,
@@ -36,10 +43,13 @@ from tests.planted.changes import (
     rescaled_start,
     saturated,
     shut_gates,
+    then,
     unread,
 )
 from tests.planted.tasks import accuracy, evaluation_batches, split, trained, training_batches
 from torch import nn
+
+from creditscope.batch import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +360,61 @@ def _unlearnt() -> Iterator[Fault]:
             )
 
 
+# --- further kinds ---
+
+
+def _further() -> Iterator[Fault]:
+    plain, growth = "residual MLP", ("D1", "D1:stream")
+    yield Fault(
+        "explodes in block 1, shrinks back in block 2", plain, altered(then(1, Times(1e9), Times(1e-9))), growth
+    )
+    for share in (0.12, 0.25):
+        yield Fault(
+            f"the last block multiplies {100 * share:g} % of the images by 1e9, and the last norm absorbs it",
+            plain,
+            altered(then(3, exploded(share))),
+            growth,
+        )
+    yield Fault(
+        "one pixel explodes by 1e8 for one state",
+        "maps",
+        altered(then(1, first_position(1e8), first_position(1e-8))),
+        growth,
+        "not silent",
+    )
+    yield Fault(
+        "a constant of 1e4 is added to one state",
+        plain,
+        altered(then(1, partial(torch.add, other=1e4), partial(torch.add, other=-1e4))),
+        growth,
+        "not silent",
+    )
+    yield Fault("block 1 rounds the stream to halves", plain, altered(then(1, lambda h: (2 * h).round() / 2)), ("D11",))
+    yield Fault("block 2 clamps the stream to 1e-6", plain, altered(then(2, lambda h: h.clamp(-1e-6, 1e-6))), ("D11",))
+    yield Fault("the read-out hears its bias alone", plain, altered(deaf), ("D11",))
+    unlearnt = ("D3", "D10")
+    yield Fault("block 1 projects the stream on one direction", plain, altered(then(1, on_one_line)), unlearnt)
+    for name, text, change in (
+        (plain, "branches with the wrong sign", negated),
+        ("maps with batch norm", "running statistics lost", forgotten),
+    ):
+        yield Fault(
+            text, name, lambda found, change=change: found.audited(model=changed(found.model, change)), unlearnt
+        )
+    yield Fault(
+        "blocks in the wrong order",
+        plain,
+        lambda found: found.audited(model=changed(found.model, lambda m: setattr(m, "layers", m.layers[::-1]))),
+        unlearnt,
+        "not silent",
+    )
+    yield Fault("labels shifted by one", plain, lambda found: found.audited(batches=relabelled()), unlearnt)
+
+
+def relabelled() -> list[Batch]:
+    return [Batch(inputs, (labels + 1) % 10) for inputs, labels in evaluation_batches()]
+
+
 # --- claims that the numbers do not carry ---
 
 
@@ -391,3 +456,4 @@ def trained_on_test(found: Base) -> nn.Module:
 
 
 FAULTS: tuple[Fault, ...] = tuple(joined(_units(), _doses(), _influence(), _numbers(), _unlearnt(), _claims()))
+FURTHER: tuple[Fault, ...] = tuple(_further())  # added after the stored run; audited by the tests

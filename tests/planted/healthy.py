@@ -25,6 +25,7 @@ from tests.planted.architectures import (
     plain,
     rms,
 )
+from tests.planted.kinds import KINDS, LEARNT
 from tests.planted.tasks import EPOCHS, evaluation_batches, trained, training_batches
 from torch import nn
 
@@ -176,4 +177,12 @@ def _small_branches() -> Iterator[Sound]:
         yield Sound(f"branches that start at {gain:g}", lambda gain=gain: ResidualNet(gain=gain, learnt=True))
 
 
+def _kinds() -> Iterator[Sound]:
+    for name, make in KINDS.items():
+        yield Sound(name, make, images=256)
+    for name, make in LEARNT.items():
+        yield Sound(f"{name}, trained", make, EPOCHS)
+
+
 HEALTHY: tuple[Sound, ...] = tuple(joined(_vectors(), _positions(), _trained(), _vanishing(), _small_branches()))
+FURTHER: tuple[Sound, ...] = tuple(_kinds())  # added after the stored run; audited by the tests
