@@ -138,3 +138,12 @@ def test_an_empty_study_runs_nothing(tmp_path, capsys):
     (tmp_path / "study.toml").write_text("# nothing\n")
     assert run(["study", "run", str(tmp_path / "study.toml")]) == 2
     assert "declares nothing" in capsys.readouterr().err
+
+
+def test_a_table_of_very_many_columns_ends_with_a_message(tmp_path, capsys):
+    (tmp_path / "wide.csv").write_text(",".join(f"c{k}" for k in range(100_000)) + "\n" + ",".join("1" * 100_000))
+    with at_most(20):
+        assert run(["partial-audit", str(tmp_path / "wide.csv")]) == 2
+    said = capsys.readouterr().err
+    assert "the field accuracy was not found" in said
+    assert len(said) < 10_000

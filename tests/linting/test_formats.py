@@ -87,6 +87,18 @@ def test_sarif_writes_paths_as_addresses():
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "file:///a%20b/c.py"
 
 
+@pytest.mark.parametrize(
+    ("name", "uri"),
+    [("a b%20#?.py", "a%20b%2520%23%3F.py"), ("new\nline.py", "new%0Aline.py"), ("inv\udcff.py", "inv%FF.py")],
+)
+def test_a_relative_path_in_sarif_is_an_address_too(name, uri):
+    content = json.loads(
+        LINT_FORMATS["sarif"](LintReport((LintFinding("CS001", Path("odd") / name, 1, 1, 1),), (), 1, 1), 80)
+    )
+    (result,) = content["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == f"odd/{uri}"
+
+
 @pytest.mark.parametrize("name", ["json", "sarif"])
 def test_clean_code_is_written_too(name):
     assert json.loads(LINT_FORMATS[name](CLEAN, 80))

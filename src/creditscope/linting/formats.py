@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from creditscope import __version__
 from creditscope.linting.lint import LintFinding, LintReport
@@ -140,7 +142,7 @@ def _sarif_result(finding: LintFinding) -> dict[str, Any]:
 
 
 def _location(path: Path, region: Mapping[str, int] | None = None) -> dict[str, Any]:
-    uri = path.as_uri() if path.is_absolute() else path.as_posix()
+    uri = path.as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()), safe="/,")
     return {"physicalLocation": {"artifactLocation": {"uri": uri}} | ({"region": region} if region else {})}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def _csv(text: str, first: str, name: str) -> list[Row]:
     delimiter = max(",;\t", key=first.count)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter)
     heads = [head.strip() for head in next(_lines(reader, name))]
-    twice = sorted({head for head in heads if heads.count(head) > 1})
+    twice = sorted(head for head, times in Counter(heads).items() if times > 1)
     if twice:
         raise BadFile(
             f"{name} has the column {twice[0]!r} more than once.\n"
