@@ -28,8 +28,10 @@ from creditscope.batch import Batch, first_images
 from creditscope.errors import ModelMismatch, NotDeterministic, NotTheGradient
 from creditscope.networks.build import build
 from creditscope.provenance import Guard, GuardStatus
+from creditscope.stream import gradient_check
 from creditscope.stream.find import find_stream
-from creditscope.stream.guards import PROBE_IMAGES, answers, check_answers, check_deterministic, check_gradient
+from creditscope.stream.gradient_check import check_gradient, images_needed
+from creditscope.stream.guards import FEW_IMAGES, PROBE_IMAGES, answers, check_answers, check_deterministic
 from creditscope.stream.isolation import as_float64, in_float64, undisturbed
 from creditscope.stream.trace import capture, cross_entropy
 
@@ -687,3 +689,45 @@ def test_a_loss_too_steep_for_the_first_steps_is_compared_at_a_smaller_one() -> 
     model = Steep(3)
     guard = check_gradient(find_stream(model), images(6), cross_entropy)
     assert (guard.status, guard.text) == (GuardStatus.PASSED, "finite difference within 0.01 %, in float64")
+
+
+# --- models whose float64 copy is too large, and fewer images ---
+
+
+def test_a_large_model_is_cleared_in_its_own_precision_and_copied_only_if_that_does_not_clear_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gradient_check, "COPIED", 0)
+    guard = checked(network())
+    assert guard.passed
+    assert guard.text.endswith("%, in float32")
+    with pytest.raises(NotTheGradient):
+        checked(Branches(layer=lambda: Feedback(lambda weight: 0.5 * weight)), "layers")
+
+    def no_copy(model: nn.Module) -> None:
+        raise AssertionError("a float64 copy was made")
+
+    monkeypatch.setattr(gradient_check, "float64_copies", no_copy)
+    assert checked(network()) == guard
+
+
+def test_states_with_positions_need_fewer_images() -> None:
+    flat, tokens, maps = torch.zeros(1, 5), torch.zeros(1, 3, 5), torch.zeros(1, 5, 2, 8)
+    assert images_needed([flat, tokens]) == PROBE_IMAGES
+    assert images_needed([tokens, maps]) == 3
+    assert images_needed([maps]) == FEW_IMAGES
+
+
+def test_parameters_of_blocks_are_constants_unless_a_block_needs_them() -> None:
+    plain, custom = find_stream(Branches(), "layers"), find_stream(Pairs(layer=Coupled), "layers")
+    for stream in (plain, custom):
+        capture(stream, BATCH)
+    assert (plain.constant_blocks, custom.constant_blocks) == (True, False)
+    assert all(parameter.requires_grad for model in (plain.model, custom.model) for parameter in model.parameters())
+
+
+def test_constant_parameters_change_no_gradient() -> None:
+    frugal, whole = (find_stream(Branches(), "layers") for _ in range(2))
+    whole.constant_blocks = False
+    for one, other in zip(capture(frugal, BATCH).gradients, capture(whole, BATCH).gradients, strict=True):
+        assert torch.equal(one, other)

@@ -14,7 +14,7 @@ from creditscope.stream.candidates import candidates, carries_everything
 from creditscope.stream.discovery import discover
 from creditscope.stream.find import find_stream
 from creditscope.stream.forward_calls import record_calls
-from creditscope.stream.guards import check_gradient
+from creditscope.stream.gradient_check import check_gradient
 from creditscope.stream.isolation import undisturbed
 from creditscope.stream.trace import capture, cross_entropy
 

@@ -1,11 +1,12 @@
-"""Yields one trace per batch, after the guards have checked the model on the first images."""
+"""Yields one trace per batch; the guards check the model on the first images before the first one is used."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from creditscope.arguments import reported
@@ -15,7 +16,8 @@ from creditscope.batch import Batch, first_images
 from creditscope.errors import InvalidInput
 from creditscope.progress import step
 from creditscope.provenance import Guard, GuardStatus
-from creditscope.stream.guards import PROBE_IMAGES, check_answers, check_gradient
+from creditscope.stream.gradient_check import check_gradient, failing_backward, images_needed
+from creditscope.stream.guards import FEW_IMAGES, PROBE_IMAGES, check_answers
 from creditscope.stream.states import Stream
 from creditscope.stream.trace import LossFunction, Trace, capture, cross_entropy
 
@@ -31,7 +33,10 @@ def traces(
     disjoint: bool = True,
     independent: bool = True,
 ) -> Iterator[Trace]:
-    """One trace per batch; the guards check the model on the first images before anything is measured.
+    """One trace per batch; the guards check the model on the first images before anything is reduced.
+
+    The first images alone show the stream and give a first answer. The trace of the first batch settles the read rule
+    and gives the second answer. Only the gradient check runs the model for itself.
 
     guards  receives the outcome of every guard
     beside  called with every batch and its trace; the batch is freed afterwards
@@ -39,34 +44,48 @@ def traces(
     independent  False: answers that depend on the other images of the batch are not refused but said in the guard
     """
     classes = index = 0
-    gradient, fingerprints = Guard(GuardStatus.OFF), Fingerprints(disjoint=disjoint)
+    loss, fingerprints = loss_fn or cross_entropy, Fingerprints(disjoint=disjoint)
     for batch in checked_batches(batches, stream.model, fingerprints):  # enumerate() would keep the last one alive
         step("measuring batches", index)
         if index == 0:
-            few = first_images(batch, PROBE_IMAGES)
-            with as_input_error(stream.model, batch):
-                logits = stream.settle(few.inputs)
-                if gradient_check:
-                    answers = check_answers(stream, few, logits, independent=independent)
+            with as_input_error(stream.model, batch), torch.enable_grad():  # examining the stream takes its graph
+                logits = stream.run(first_images(batch, FEW_IMAGES).inputs).logits.detach()
             classes = logits.shape[-1]
         if loss_fn is None:
             check_labels(batch, classes, index)
         with as_input_error(stream.model, batch):
-            if index == 0 and gradient_check:
-                gradient = check_gradient(stream, few, loss_fn or cross_entropy)
-            trace = capture(stream, batch, loss_fn or cross_entropy)
-            if index == 0 and not gradient_check:
-                larger = len(batch.labels) > PROBE_IMAGES
-                within = trace.logits[:PROBE_IMAGES] if larger else None
-                answers = check_answers(stream, few, logits, within, independent=independent)
-        if index == 0:
-            guards.update(stream.checks(), deterministic=Guard(GuardStatus.PASSED), gradient=gradient)
-            guards["independent"] = answers
+            with nullcontext() if index else failing_backward(stream.model):
+                trace = capture(stream, batch, loss, settle=index == 0)
+            if index == 0:
+                checked_loss = loss if gradient_check else None
+                guards.update(_guards(stream, batch, trace, logits, checked_loss, independent=independent))
         beside(batch, trace)
         yield trace
         del batch, trace
         index += 1  # noqa: SIM113
     guards["disjoint"] = fingerprints.guard()
+
+
+def _guards(
+    stream: Stream, batch: Batch, trace: Trace, logits: Tensor, loss_fn: LossFunction | None, *, independent: bool
+) -> dict[str, Guard]:
+    """The outcome of the guards on the first images; without a loss the gradient is not checked.
+
+    logits  of the first images alone; those of the trace are the second answer
+    """
+    few = first_images(batch, FEW_IMAGES)
+    within = trace.logits[:FEW_IMAGES] if len(batch.labels) > FEW_IMAGES else None
+    among = first_images(batch, PROBE_IMAGES)
+    answers = check_answers(stream, few, logits, within, among=among, independent=independent)
+    gradient = Guard(GuardStatus.OFF)
+    if loss_fn is not None:
+        gradient = check_gradient(stream, first_images(batch, images_needed(trace.hiddens)), loss_fn)
+    return {
+        **stream.checks(),
+        "deterministic": Guard(GuardStatus.PASSED),
+        "gradient": gradient,
+        "independent": answers,
+    }
 
 
 def as_input_error(model: nn.Module, batch: Batch) -> AbstractContextManager[None]:

@@ -74,6 +74,10 @@ class SearchedStream(Stream):
             )
         return self._resolved.blocks
 
+    def constants(self) -> Sequence[nn.Module]:
+        """None before the first run."""
+        return () if self._resolved is None else self._resolved.constants()
+
     def checks(self) -> dict[str, Guard]:
         """The blocks that were found, and the option that names them."""
         return self._guards

@@ -41,7 +41,7 @@ class HookStream(Stream):
         calls = blocks if isinstance(blocks, BlockCalls) else BlockCalls.once(blocks)
         self._named, self._reader = not isinstance(blocks, BlockCalls), reader
         self._hook(calls)
-        self._branches: tuple[bool, ...] | None = None
+        self._branches: tuple[bool, ...] = ()  # known once the model has run
         self._joined: tuple[bool, ...] = ()  # blocks that add to the stream or return the next state
         self._certain: tuple[bool, ...] = ()
         self._handed: tuple[bool, ...] = ()
@@ -59,11 +59,16 @@ class HookStream(Stream):
 
     def run(self, inputs: Any, shifts: Shifts | None = None) -> Pass:
         """One call of the model, with hooks that are removed when it returns."""
-        if self._branches is None:
-            self._branches = self._examine(inputs)
+        if not self._branches:
+            record, logits = self._examine(inputs)
+            if torch.is_grad_enabled() and not shifts:
+                return self._passed(record, logits)
         came = {layer: self._as_it_came(shift, layer) for layer, shift in (shifts or {}).items()}
         with self._hooked.recording() as record, self._hooked.shifting(came, self._branches, self._handed):
             logits = logits_of(called(self.model, inputs))
+        return self._passed(record, logits)
+
+    def _passed(self, record: BlockPass, logits: Tensor) -> Pass:
         states, last = tuple(record.states()), record.outputs[-1]
         if self._reader is not None:
             return Pass(self._all_oriented(states), states, logits)
@@ -72,8 +77,8 @@ class HookStream(Stream):
 
     def at(self, inputs: Any, states: Shifts) -> tuple[list[Tensor], Tensor] | None:
         """One call of the model with its states replaced; refused where other modules may read a state too."""
-        if self._branches is None:
-            self._branches = self._examine(inputs)
+        if not self._branches:
+            self._examine(inputs)
         if not self._replaceable or not all(map(self.certain, range(len(self._listed)))):
             return None
         modules = self._listed if self._reader is None else [*self._listed, self._reader]
@@ -89,7 +94,7 @@ class HookStream(Stream):
 
     def checks(self) -> dict[str, Guard]:
         """A guess, where nothing shows whether the stream bypasses the last block."""
-        if self._reader is not None or self._branches is None:
+        if self._reader is not None or not self._branches:
             return {}
         if len(self._listed) == 1:
             text = "there is one block, and h_L is taken to be its output"
@@ -129,7 +134,7 @@ class HookStream(Stream):
         """The inverse of `oriented`."""
         return turned_back(tensor, self._orders[layer])
 
-    def _examine(self, inputs: Any) -> tuple[bool, ...]:
+    def _examine(self, inputs: Any) -> tuple[BlockPass, Tensor]:
         """Run once to learn which blocks are branches, and which axes are samples and channels."""
         with torch.enable_grad(), self._hooked.recording() as record:
             logits = logits_of(called(self.model, inputs))
@@ -158,7 +163,8 @@ class HookStream(Stream):
             and not (branches[layer] and record.read_late(layer, logits))
             for layer, joined in enumerate(self._joined)
         )
-        return branches
+        self._branches = branches
+        return record, logits
 
     def _axes(self, inputs: Any, record: BlockPass, count: int) -> tuple[Order, ...]:
         """How each state is turned, by the module that takes it; the deepest one by the module that made it."""

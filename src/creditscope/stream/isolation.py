@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy
@@ -78,6 +78,12 @@ def float64_copies(model: nn.Module) -> Iterator[None]:
             module._buffers.update(buffers)
 
 
+def float64_size(model: nn.Module) -> int:
+    """The bytes that float64 copies of a model's tensors take."""
+    tensors = (*model.parameters(), *model.buffers())
+    return 8 * sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
+
+
 def as_float64(batch: Batch) -> Batch:
     """The batch with its floating-point tensors in float64."""
 
@@ -85,6 +91,19 @@ def as_float64(batch: Batch) -> Batch:
         return tensor.double() if tensor.is_floating_point() else tensor
 
     return Batch(each_tensor(batch.inputs, widened), widened(batch.labels))
+
+
+@contextmanager
+def constant_parameters(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Parameters without gradients inside the block: autograd then keeps nothing that only their gradients need."""
+    trained = {id(p): p for module in modules for p in module.parameters() if p.requires_grad}
+    try:
+        for parameter in trained.values():
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in trained.values():
+            parameter.requires_grad_()
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,12 @@ class Pass:
 
 
 class Stream(ABC):
-    """A model together with a way to read and shift its states."""
+    """A model together with a way to read and shift its states.
+
+    constant_blocks  False where the model cannot be differentiated by its states without its parameters
+    """
+
+    constant_blocks = True
 
     def __init__(self, model: nn.Module, read: Read) -> None:
         self.model = model
@@ -69,6 +74,10 @@ class Stream(ABC):
     def blocks(self) -> list[nn.Module]:
         """The modules between h_0 and h_L, in order."""
 
+    def constants(self) -> Sequence[nn.Module]:
+        """The modules whose parameters need no gradient for those of the states: the blocks, where they are known."""
+        return self.blocks
+
     def verify(self, inputs: Any, logits: Tensor) -> None:  # noqa: B027 (most streams run the model itself)
         """Refuse a stream whose logits are not the model's own."""
 
@@ -81,16 +90,18 @@ class Stream(ABC):
         return tensor
 
     def settle(self, inputs: Any) -> Tensor:
-        """The logits; a read rule of "auto" is replaced by the token that is consumed of the last state with tokens."""
-        with torch.no_grad():
-            first = self.run(inputs)
-        layer = max((layer for layer, state in enumerate(first.hiddens) if state.dim() == 3), default=None)
+        """The logits; the read rule is settled on the way."""
+        with torch.enable_grad():
+            given = self.run(inputs)
+            self.settle_by(inputs, given)
+        return given.logits.detach()
+
+    def settle_by(self, inputs: Any, given: Pass) -> None:
+        """Replace a read rule of "auto" by the token that is consumed of the last state with tokens."""
+        layer = max((layer for layer, state in enumerate(given.hiddens) if state.dim() == 3), default=None)
         if self.rule == "auto" and layer is not None:
-            with torch.enable_grad():
-                again = self.run(inputs)
-                rule = consumed(again.logits, again.anchors[layer], lambda gradient: self.oriented(gradient, layer))
-                self.rule = rule or self._poisoned(inputs, again, layer)
-        return first.logits
+            rule = consumed(given.logits, given.anchors[layer], lambda gradient: self.oriented(gradient, layer))
+            self.rule = rule or self._poisoned(inputs, given, layer)
 
     def _poisoned(self, inputs: Any, given: Pass, layer: int) -> Read:
         """The token that a read-out of zeros consumes: it has no gradient, but 0·NaN is NaN."""
@@ -175,7 +186,9 @@ def consumed(logits: Tensor, anchor: Tensor, oriented: Callable[[Tensor], Tensor
     A read-out that takes one token leaves an exact zero in the gradient of all others; None if all are zero.
     """
     weights = torch.randn(logits.shape[-1], generator=torch.Generator().manual_seed(0)).to(logits)
-    gradients: tuple[Tensor | None, ...] = torch.autograd.grad((logits @ weights).sum(), anchor, allow_unused=True)
+    gradients: tuple[Tensor | None, ...] = torch.autograd.grad(
+        (logits @ weights).sum(), anchor, retain_graph=True, allow_unused=True
+    )
     gradient = gradients[0]
     if gradient is None:  # `capture` explains it
         return "auto"

@@ -15,7 +15,7 @@ from creditscope.errors import CreditscopeError
 from creditscope.stream.bottlenecks import Bottlenecks
 from creditscope.stream.candidates import COVERS, has_matrix
 from creditscope.stream.forward_calls import Call, ForwardCalls, record_calls
-from creditscope.stream.guards import check_gradient
+from creditscope.stream.gradient_check import check_gradient
 from creditscope.stream.hooked import HookStream
 from creditscope.stream.states import logits_of
 

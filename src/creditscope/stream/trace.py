@@ -11,7 +11,8 @@ from torch import Tensor
 
 from creditscope.arguments import calling
 from creditscope.batch import Batch
-from creditscope.errors import InvalidInput, ModelMismatch
+from creditscope.errors import CreditscopeError, InvalidInput, ModelMismatch
+from creditscope.stream.isolation import constant_parameters
 from creditscope.stream.states import Shifts, Stream
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
@@ -42,10 +43,28 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits, labels, reduction="none")
 
 
-def capture(stream: Stream, batch: Batch, loss_fn: LossFunction = cross_entropy) -> Trace:
-    """One forward and one backward pass: states, gradients, logits."""
+def capture(stream: Stream, batch: Batch, loss_fn: LossFunction = cross_entropy, *, settle: bool = False) -> Trace:
+    """One forward and one backward pass: states, gradients, logits; with `settle` the read rule is settled by them.
+
+    The parameters of the blocks are constants meanwhile: autograd then does not keep the inputs of linear layers, about
+    a third of what it keeps of a transformer. Where a block's own backward pass needs them, nothing is constant.
+    """
+    if not stream.constant_blocks:
+        return _captured(stream, batch, loss_fn, settle)
+    try:
+        with constant_parameters(stream.constants()):
+            return _captured(stream, batch, loss_fn, settle)
+    except (CreditscopeError, RuntimeError, TypeError, AttributeError, ValueError):
+        trace = _captured(stream, batch, loss_fn, settle)  # raises again what has another reason
+        stream.constant_blocks = False
+        return trace
+
+
+def _captured(stream: Stream, batch: Batch, loss_fn: LossFunction, settle: bool) -> Trace:
     with torch.enable_grad():
         forward = stream.run(batch.inputs)
+        if settle:
+            stream.settle_by(batch.inputs, forward)
         losses = per_sample(loss_fn, forward.logits, batch.labels)
         named = {f"h_{layer}": anchor for layer, anchor in enumerate(forward.anchors)}
         *gradients, error = _derivatives(losses, {**named, "logits": forward.logits}, type(stream.model).__name__)
