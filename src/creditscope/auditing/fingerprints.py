@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from creditscope.batch import Batch
@@ -19,6 +20,8 @@ Words = np.ndarray[Any, np.dtype[np.uint64]]
 SHARE, FEWEST = 0.05, 8  # so large a share of all samples, and so many, must come again
 EXCESS = 3  # and so many times more than equal samples within batches explain
 COORDINATES, BITS = 64, 32  # numbers of a sample that are looked at; values beyond 2³² do not meet by chance
+
+MIXED, SHIFTS = np.uint64(0x9E3779B97F4A7C15), (23, 32, 55)
 
 REMEDY = (
     "D4 would mistake the repetition for agreement, and intervals over images would be too narrow. Pass disjoint "
@@ -41,6 +44,7 @@ class Fingerprints:
 
     def __init__(self, *, disjoint: bool = True) -> None:
         self._disjoint = disjoint
+        self.labels = torch.zeros(0)  # of the latest batch, on the CPU if they are class numbers
         self._known = np.empty(0, np.uint64)
         self._whole: dict[bytes, int] = {}
         self._samples = self._again = self._inside = self._batches = 0
@@ -49,7 +53,7 @@ class Fingerprints:
 
     def add(self, batch: Batch) -> None:
         """Compare a batch with all earlier ones."""
-        marks = sample_hashes(batch)
+        marks, self.labels = fetched(batch)
         index, key = self._batches, sha256(marks.tobytes()).digest()
         count, again = len(marks), int(np.isin(marks, self._known).sum())
         distinct, copies = np.unique(marks, return_counts=True)
@@ -128,6 +132,18 @@ def _values_never_meet(batch: Batch) -> bool:
     return bits >= BITS
 
 
+def fetched(batch: Batch) -> tuple[Words, Tensor]:
+    """The hashes of a batch, and its labels: of a batch on another device both come with one copy to the CPU."""
+    labels = batch.labels.detach()
+    if all(tensor.device.type == "cpu" for tensor in (*tensors_in(batch.inputs), labels)):
+        return sample_hashes(batch), labels
+    hashes = _hashes_there(batch)
+    if labels.dim() != 1 or labels.is_floating_point() or labels.dtype == torch.bool:
+        return hashes.cpu().numpy().view(np.uint64), labels
+    both = torch.stack([hashes, labels.long()]).cpu()
+    return both[0].numpy().view(np.uint64), both[1]
+
+
 def sample_hashes(batch: Batch) -> Words:
     """One 64-bit hash per sample, of every number of its inputs and its label.
 
@@ -138,9 +154,29 @@ def sample_hashes(batch: Batch) -> Words:
     total = np.zeros(count, np.uint64)
     for place, tensor in enumerate((*tensors_in(batch.inputs), batch.labels)):
         rows = _words(tensor.detach() if len(tensor) == count else tensor.detach()[None])
-        weights = np.random.default_rng((place, rows.shape[1])).integers(0, 1 << 63, rows.shape[1], np.uint64) * 2 + 1
-        hashed = rows @ weights.astype(np.uint64)
-        total = (total ^ hashed) * np.uint64(0x9E3779B97F4A7C15)  # not a sum: (x, y) is not (y, x)
+        hashed = rows @ _weights(place, rows.shape[1])
+        total = (total ^ hashed) * MIXED  # not a sum: (x, y) is not (y, x)
+    return total
+
+
+def _weights(place: int, words: int) -> Words:
+    drawn: Words = np.random.default_rng((place, words)).integers(0, 1 << 63, words, np.uint64) * 2 + 1
+    return drawn.astype(np.uint64)
+
+
+def _hashes_there(batch: Batch) -> Tensor:
+    """`sample_hashes`, bit for bit, in int64 on the device of the labels: products and sums are taken mod 2⁶⁴ too."""
+    device, count = batch.labels.device, len(batch.labels)
+    total = torch.zeros(count, dtype=torch.int64, device=device)
+    for place, tensor in enumerate((*tensors_in(batch.inputs), batch.labels)):
+        each = (tensor if len(tensor) == count else tensor[None]).detach().to(device).contiguous()
+        data = (each.flatten(1) if each.dim() > 1 else each[:, None]).view(torch.uint8)
+        words = F.pad(data, (0, -data.shape[1] % 8)).view(torch.int64)
+        mixed = words
+        for shift in SHIFTS:
+            mixed = mixed ^ ((words >> shift) & ((1 << (64 - shift)) - 1))  # as of an unsigned number
+        weights = torch.from_numpy(_weights(place, words.shape[1]).view(np.int64)).to(device)
+        total = (total ^ (mixed * weights).sum(1)) * int(MIXED.view(np.int64))
     return total
 
 
@@ -164,5 +200,7 @@ def _words(tensor: Tensor) -> Words:
     data = raw.view(torch.uint8).numpy()
     missing = -data.shape[1] % 8
     words: Words = (np.pad(data, ((0, 0), (0, missing))) if missing else data).view(np.uint64)
-    mixed: Words = words ^ (words >> np.uint64(23)) ^ (words >> np.uint64(32)) ^ (words >> np.uint64(55))
+    mixed: Words = words.copy()
+    for shift in SHIFTS:
+        mixed ^= words >> np.uint64(shift)
     return mixed

@@ -55,7 +55,7 @@ def check_labels(batch: Batch, classes: int, index: int) -> None:
             f"The labels of batch {index} have shape {tuple(labels.shape)}, not one class number per sample.\n"
             "Cross-entropy would pair logits and labels wrongly. Pass shape (N,), or loss_fn= for another task."
         )
-    low, high = map(int, labels.aminmax())
+    low, high = torch.stack(labels.aminmax()).tolist()
     if low < 0 or high >= classes:
         raise InvalidInput(
             f"Batch {index} has labels from {low} to {high}, but the model has {classes} classes "

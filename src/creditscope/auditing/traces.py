@@ -52,7 +52,7 @@ def traces(
                 logits = stream.run(first_images(batch, FEW_IMAGES).inputs).logits.detach()
             classes = logits.shape[-1]
         if loss_fn is None:
-            check_labels(batch, classes, index)
+            check_labels(batch._replace(labels=fingerprints.labels), classes, index)
         with as_input_error(stream.model, batch):
             with nullcontext() if index else failing_backward(stream.model):
                 trace = capture(stream, batch, loss, settle=index == 0)

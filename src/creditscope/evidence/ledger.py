@@ -39,12 +39,12 @@ class Ledger:
         self._positions = _Columns()  # of all tokens of h_0..h_L, where one of them is read
         self._bad: dict[str, Tensor | int] = {}
         self._correct: Tensor | int = 0
+        self._predictions: Tensor | int = 0
         self._groups = _Grouped(GROUP)
         self._whole = _Grouped(None)
         self._rows = 0  # of the latest batch: samples, or positions where all count
         self.images = 0
         self.batches = 0
-        self.predictions = 0
 
     def add(self, trace: Trace) -> None:
         """Reduce one batch to what the diagnostics need."""
@@ -92,7 +92,7 @@ class Ledger:
         if guess.shape == labels.shape and not labels.is_floating_point():
             correct = (guess == labels).sum()
             self._correct = self._correct + (int(correct) if correct.device.type == "cpu" else correct)
-            self.predictions += int((labels >= 0).sum()) if labels.dim() > 1 else guess.shape[0]
+            self._predictions = self._predictions + ((labels >= 0).sum() if labels.dim() > 1 else guess.shape[0])
 
     def evidence(self) -> Evidence:
         """The norms and sums, on the CPU."""
@@ -112,6 +112,11 @@ class Ledger:
             images=self.images,
             batches=self.batches,
         )
+
+    @property
+    def predictions(self) -> int:
+        """Labels that were predicted or missed: one per sample, or per position that has one."""
+        return int(self._predictions)
 
     @property
     def accuracy(self) -> float | None:
