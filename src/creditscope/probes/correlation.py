@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -48,8 +48,8 @@ class Pairs:
 
     def below(self, later: Pairs) -> Pairs:
         """With further directions of the same images."""
-        drawn = (torch.cat([mine, more]) for mine, more in zip(self._parts[:3], later._parts[:3], strict=True))
-        return Pairs(*drawn, self.both, self.own, self.slope)
+        credit, gradient, measured = map(torch.cat, zip(self._parts[:3], later._parts[:3], strict=True))
+        return replace(self, credit=credit, gradient=gradient, measured=measured)
 
     @property
     def _parts(self) -> tuple[Tensor, ...]:
