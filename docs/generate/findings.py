@@ -253,7 +253,9 @@ def page(found: Sequence[Pair]) -> str:
 
 
 def _answers(*answers: tuple[str, Answer]) -> str:
-    return "\n".join(f"- {where}: **{answer.status}**. {escaped(answer.because)}." for where, answer in answers)
+    lines = "\n".join(f"- {where}: **{answer.status}**." for where, answer in answers)
+    cases = "\n".join(f"- {escaped(case)}" for _, answer in answers for case in answer.because.split("; "))
+    return f"{lines}\n\n<details><summary>Case by case</summary>\n\n{cases}\n\n</details>"
 
 
 def _depth_picture(found: Sequence[Pair], depth: Answer) -> str:

@@ -30,6 +30,7 @@ from creditscope.study.tables import AuditRow, table_of
 from creditscope.verdict import Finding, Verdict
 
 PAGE, CARDS = ROOT / "docs" / "gallery.md", ROOT / "docs" / "gallery-cards.md"
+LINE = 36  # letters of a cell
 SUBMISSIONS = RESULTS / "gallery"
 MARKS = ("<!-- gallery: make docs writes this table -->\n", "<!-- end of the gallery -->")
 HEAD = (
@@ -93,7 +94,8 @@ def claims() -> dict[tuple[str, str], Claim]:
             for row in made.rows if made.experiment in paper.published.figures else ():
                 for kind, names in (("accuracy", paper.accuracies), ("Γ", paper.alignments)):
                     if row.quantity in names and row.published is not None:
-                        text = Claim(f"[{paper.name}]({page}.md)", escaped(published(row.published, row.kind)))
+                        unit = "°" if row.kind == "degrees" else ""
+                        text = Claim(f"[{paper.name}]({page}.md)", escaped(published(row.published, row.kind)) + unit)
                         for key in row.keys:
                             found.setdefault((key, kind), text)
     return found
@@ -249,9 +251,9 @@ def grid(made: Sequence[Row]) -> str:
     """The table that the script sorts and filters."""
     body = [
         (
-            f"[{row.method}](gallery-cards.md#{anchor})",
-            row.setting,
-            row.data,
+            f"[{_short(row.method)}](gallery-cards.md#{anchor})",
+            _short(row.setting),
+            _short(row.data),
             row.claimed.get("accuracy", ABSENT),
             row.claimed.get("Γ", ABSENT),
             row.accuracy,
@@ -266,6 +268,15 @@ def grid(made: Sequence[Row]) -> str:
         for row, anchor in zip(made, anchors(made), strict=True)
     ]
     return "```{table}\n:class: sortable\n\n" + table(HEAD, body) + "\n```"
+
+
+def _short(text: str) -> str:
+    """A name for the table: options and parts of a recipe that take more than a line stand on the card alone."""
+    if len(text) <= LINE:
+        return text
+    without = re.sub(r"\(.*?\)", "(…)", text)
+    first, *rest = without.split(", ")
+    return without if len(without) <= LINE else ", ".join([first, "…", *rest[-1:]])
 
 
 def _summary(made: Sequence[Row]) -> str:
