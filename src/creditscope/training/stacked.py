@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from creditscope.training.batched import DESCRIPTIONS, ELEMENTWISE, READINGS, TOGETHER
 
 RUN_BY_RUN = frozenset({"cpu"})  # devices on which a function without a batched kernel of its own keeps its bits
+NOTHING = torch.empty(0)  # the memory of every stack itself, which is never used
 IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
 
 
@@ -32,7 +33,7 @@ class Stacked(Tensor):
     @staticmethod
     def __new__(cls, together: Tensor) -> Stacked:
         """The stack around (K, ...)."""
-        made: Stacked = Tensor._make_subclass(cls, torch.empty(0))  # its own memory is never used
+        made: Stacked = Tensor._make_subclass(cls, NOTHING)
         made.together = together
         return made
 
