@@ -106,7 +106,7 @@ def _streams(recorded: ForwardCalls, graph: Bottlenecks, runs: Sequence[list[Cal
         adds = [_adds(one, other) for one, other in pairwise(calls)]
         handed = [one.left is other.entered for one, other in pairwise(calls)]
         run = Run(tuple(calls), adds=any(adds) and not any(handed))
-        if not run.adds and not any(handed):
+        if not run.adds and not any(handed) and run.parameters() >= COVERS * _weights(recorded.model):
             run = Run(run.calls, reader=reader_of(calls, recorded, graph))
         if not _possible(graph, run) or any(run.part_of(other) for other in streams):
             continue
@@ -140,6 +140,12 @@ def reader_of(calls: Sequence[Call], recorded: ForwardCalls, graph: Bottlenecks)
     reader = next(reads, None)
     once = reader is not None and sum(call.module is reader.module for call in recorded.calls) == 1
     return reader.name if reader is not None and once else ""
+
+
+def _weights(model: nn.Module) -> int:
+    """The number of a model's parameters, tables of embeddings left out."""
+    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    return sum(parameter.numel() for parameter in model.parameters() if id(parameter) not in tables)
 
 
 def _mostly_of_one_type(run: list[Call], runs: Sequence[list[Call]]) -> bool:
