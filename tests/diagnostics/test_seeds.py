@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.diagnostics.evidence_by_hand import evidence, find
 
-from creditscope.diagnostics.depth import from_answers
+from creditscope.diagnostics.depth import from_accuracies, from_answers
 from creditscope.diagnostics.seeds import over_seeds
 from creditscope.verdict import Finding, Limit, Measurement, Reason, Status
 
@@ -77,6 +77,13 @@ def test_answers_of_several_seeds_are_their_accuracies():
     assert found.value == pytest.approx(100 * (trained.mean() - control.mean()))
     assert found.per_seed == pytest.approx((62.5, 62.5))
     assert "8 test images" in found.note
+
+
+def test_accuracies_and_answers_alone_count_as_those_of_named_seeds():
+    first, second = (0.50, 0.56, 0.59, 0.61), (0.41, 0.44, 0.52, 0.53)
+    assert from_accuracies(first, second, 500).note.startswith("paired t-interval over 4 seeds")
+    tables = [np.arange(500) < np.array(shares)[:, None] * 500 for shares in (first, second)]
+    assert from_answers(*tables).note.startswith("paired t-interval over 4 seeds")
 
 
 def test_growth_is_named_by_the_states_around_its_block_from_two_states_on():

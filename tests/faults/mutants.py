@@ -16,6 +16,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -218,8 +219,13 @@ def try_all(chosen: list[str]) -> None:
 
 
 def explained(module: str, mutant: Mutant) -> bool:
-    """Whether the reason is known why no test can notice a mutant."""
-    return f"{mutant.was} -> {mutant.now}" in json.loads(EXPLAINED.read_text()).get(module, {})
+    """Whether the reason is known why no test can notice a mutant, by the name of its function."""
+    first, last = mutant.lines or (0, 0)
+    name = (
+        re.search(r"def (\w+)", "\n".join(path_of(module).read_text().splitlines()[first - 1 : last])) if last else None
+    )
+    key = f"{name[1] if name else 'module'}: {mutant.was} -> {mutant.now}"
+    return key in json.loads(EXPLAINED.read_text()).get(module, {})
 
 
 def main(chosen: list[str]) -> int:
