@@ -76,3 +76,16 @@ def test_a_monitor_has_the_numbers_of_the_cpu():
         monitor.step(0)
         rows.append(monitor.report())
     same_numbers(*rows)
+
+
+def credit_report(device: str | torch.device) -> creditscope.Report:
+    network = build("resmlp", 6, CLASSES, seed=0, d=8, depth=3).to(device)
+    rule = creditscope.rule("dfa", network, example=tuple(part.to(device) for part in batches()[0]), seed=0)
+    return creditscope.audit(network, batches(32), credit=rule)
+
+
+@pytest.mark.slow
+def test_credit_and_its_nulls_have_the_numbers_of_the_cpu():
+    there, here = credit_report(DEVICE), credit_report("cpu")
+    same_numbers(there, here)
+    assert {"D6", "D7", "D8", "D9"} <= {code for code, finding in here.findings.items() if finding.measurement}
