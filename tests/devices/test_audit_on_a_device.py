@@ -89,3 +89,5 @@ def test_credit_and_its_nulls_have_the_numbers_of_the_cpu():
     there, here = credit_report(DEVICE), credit_report("cpu")
     same_numbers(there, here)
     assert {"D6", "D7", "D8", "D9"} <= {code for code, finding in here.findings.items() if finding.measurement}
+    for name in ("rho", "nudge"):
+        assert there.measures[name].per_layer == pytest.approx(here.measures[name].per_layer, abs=1e-4), name
