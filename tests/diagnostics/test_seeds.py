@@ -67,6 +67,8 @@ def test_one_seed_without_a_number_leaves_no_median_and_other_depths_no_layers()
     broken = over_seeds([seed(Status.UNDEFINED, math.nan, (math.nan, 1.0)), seed(Status.UNDEFINED, 2.0, (2.0, 3.0))])
     assert math.isnan(broken.value or 0.0)
     assert math.isnan(broken.per_layer[0])
+    assert math.isnan(over_seeds([seed(Status.UNDEFINED, value) for value in (1.0, math.nan, 2.0)]).value or 0.0)
+    assert math.isnan(over_seeds([seed(Status.UNDEFINED, value) for value in (math.nan, 1.0, 2.0)]).value or 0.0)
     assert broken.per_layer[1] == 2.0
     assert over_seeds([PASS, seed(Status.PASS, 1.0, (1.0,))]).per_layer == ()
 
