@@ -172,7 +172,7 @@ def test_whatever_else_the_model_does_with_a_state_its_shift_does_what_its_gradi
 
 @pytest.mark.parametrize(
     ("make", "certain"),
-    [(Branches, [1, 1, 1, 1]), (stages, [1, 1, 1, 1]), (Halved, [0, 0, 0, 1]), (Shortcut, [1, 0, 1, 1])],
+    [(Branches, [1, 1, 1, 1]), (stages, [1, 1, 1, 1]), (Halved, [1, 1, 1, 1]), (Shortcut, [1, 0, 1, 1])],
 )
 def test_a_shift_is_certain_where_blocks_add_to_the_stream_or_return_it(
     make: Callable[[], Branches], certain: list[int]

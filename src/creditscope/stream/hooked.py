@@ -121,7 +121,7 @@ class HookStream(Stream):
 
     def certain(self, layer: int) -> bool:
         """False where a block neither adds to the stream nor returns it: other modules may read the state before it."""
-        return self._reader is not None or layer >= len(self._certain) or self._certain[layer]
+        return layer >= len(self._certain) or self._certain[layer]
 
     def oriented(self, tensor: Tensor, layer: int) -> Tensor:
         """Samples first, tokens before features, and the channels of an image before its height and width."""
@@ -148,8 +148,9 @@ class HookStream(Stream):
             return self._examine(inputs)
         self._orders = self._axes(inputs, record, count)
         if self._reader is not None:  # a state that is replaced at its block must have no other reader
-            bypassed = (record.bypassed(layer, logits) for layer in range(len(self._listed)))
-            self._replaceable = self._replaceable and not any(bypassed)
+            layers = range(len(self._listed))
+            elsewhere = (record.read_early(layer, logits) or record.bypassed(layer, logits) for layer in layers)
+            self._replaceable = self._replaceable and not any(elsewhere)
         branches, self._handed = record.branches(logits), record.handed()
         self._joined = tuple(map(any, zip(branches, record.chained(), strict=True)))
         if self._guesses(branches) and (reader := self._reader_in(inputs)) is not None:
@@ -158,7 +159,7 @@ class HookStream(Stream):
             return self._examine(inputs)
         made_before = (False, *self._handed)
         self._certain = tuple(
-            joined
+            (joined or self._reader is not None)
             and (made_before[layer] or not record.read_early(layer, logits))
             and not (branches[layer] and record.read_late(layer, logits))
             for layer, joined in enumerate(self._joined)
