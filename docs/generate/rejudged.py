@@ -143,7 +143,7 @@ def _single_seeds(data: Rejudged) -> str:
     counts = Counter(
         (old.findings["D3"].status, new.findings["D3"].status)
         for _, old, new in data.runs()
-        if old.findings["D3"].value is not None
+        if "D3" in old.findings and old.findings["D3"].value is not None
     )
     rows = [f"| {count} | {old} | {new} |" for (old, new), count in counts.most_common()]
     head = f"Of each run alone:\n\n| runs | D3 under `{BEFORE}` | D3 under `{NOW}` |"
