@@ -15,7 +15,17 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.slow
 def test_the_pretended_device_gives_the_numbers_of_the_cpu() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "slow or not slow", "tests/devices"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "slow or not slow",
+        "tests/devices",
+    ]
     outcome = subprocess.run(
         command, cwd=ROOT, env={**os.environ, ASKED: "1"}, capture_output=True, text=True, check=False, timeout=600
     )

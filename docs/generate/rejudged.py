@@ -76,8 +76,8 @@ def page(data: Rejudged) -> str:
         "## How many stay",
         _outcomes(data),
         "## Which change, and why",
-        "Each line is a pair of verdicts, over single runs. Runs without a frozen control among the records, and the "
-        "controls themselves, have D3 open under both protocols.",
+        "Each line is a pair of verdicts, over single runs; controls are not judged. Runs without a frozen control "
+        "among the records have D3 open under both protocols.",
         _changes(data),
         "## D3's intervals, old and new",
         "Over the seeds of a setting, in percentage points, with a limit of 2. The old interval is the paired t of "
