@@ -105,7 +105,7 @@ class Stack:
         """One update of every run per batch; the losses, and those of what learns alongside."""
         self.network.train()
         learning = [run.rule.scope(run.network).parameters(run.network) for run in self.runs]
-        judgements = []
+        judgements: list[tuple[Tensor, Mapping[str, Tensor]]] = []
         for batch in self._batches():
             credit = self.credit(batch)
             gradients = {name: _each(gradient) for name, gradient in credit.gradients.items()}
