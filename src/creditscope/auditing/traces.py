@@ -62,6 +62,7 @@ def traces(
         beside(batch, trace)
         yield trace
         del batch, trace
+        fingerprints.labels = torch.zeros(0)  # nothing of a batch outlives it
         index += 1  # noqa: SIM113
     guards["disjoint"] = fingerprints.guard()
 
