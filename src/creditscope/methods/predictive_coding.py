@@ -198,7 +198,9 @@ class PredictiveCoding(LocalRule):
             if left:
                 _, pull = nudged_loss(network, states[-1], seen.labels, one)
                 slopes = forecast.slopes(tensions, pull)
-        return Relaxed(list(states), list(errors), list(tensions), list(forecast.predicted))
+        with torch.enable_grad():  # a part of a stack is a view, and belongs to the graph
+            predicted = list(forecast.predicted)
+        return Relaxed(list(states), list(errors), list(tensions), predicted)
 
     def _tensions(self, errors: Levels, multipliers: Levels) -> Levels:
         """ρ ε_l + λ_l, or ε_l without multipliers."""
