@@ -15,7 +15,7 @@ from creditscope.registry import Registry
 torch.set_num_threads(1)
 
 settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=25)
-settings.register_profile("thorough", deadline=None, print_blob=True, database=None, max_examples=300)
+settings.register_profile("thorough", deadline=None, print_blob=True, database=None, max_examples=100)
 settings.register_profile("fuzz", parent=settings.get_profile("thorough"), max_examples=20_000)
 settings.load_profile("fast")
 

@@ -100,8 +100,7 @@ class Quiet:
         self.page.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), zip(WIDTHS, ["dark", "light"], strict=True))
 def test_pages_of_every_kind_have_no_barrier_and_no_error(site: Path, chromium: Any, width: int, scheme: str) -> None:
     if not AXE.is_file():
         pytest.skip("axe-core is not installed: make install-all")
