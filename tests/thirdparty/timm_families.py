@@ -25,6 +25,7 @@ from creditscope.batch import Batch
 from creditscope.diagnostics import diagnostics
 from creditscope.errors import CreditscopeError
 from creditscope.files import write_text
+from creditscope.provenance import source_commit
 from creditscope.stream.find import find_stream
 from creditscope.stream.isolation import undisturbed
 from creditscope.stream.trace import capture, losses_at
@@ -113,7 +114,12 @@ def outcome(chosen: Row) -> Row:
     network = made(chosen["model"])
     pixels = pixels_of(network)
     given = batches(pixels)
-    row: Row = {"model": chosen["model"], "parameters": chosen["parameters"], "pixels": pixels}
+    row: Row = {
+        "model": chosen["model"],
+        "parameters": chosen["parameters"],
+        "pixels": pixels,
+        "commit": source_commit(),
+    }
     try:
         report = audit(network, given)
     except CreditscopeError as error:
