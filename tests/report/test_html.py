@@ -19,6 +19,7 @@ from creditscope.records.report import Report
 from creditscope.registry import natural_key
 from creditscope.report.formats import formats
 from creditscope.report.headline import headline
+from creditscope.report.html import page as html_page
 from creditscope.report.html.audit import page
 from creditscope.report.html.page import as_json, breakable, code, library
 from creditscope.report.html.study import write_study
@@ -299,6 +300,19 @@ sys.exit(code)
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert {"page.html", "page.tex", "page.md"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_the_chart_library_is_bundled_once_and_again_where_the_kept_one_is_damaged(tmp_path, monkeypatch):
+    bundled = []
+    monkeypatch.setattr(html_page.platformdirs, "user_cache_dir", lambda *_, **__: str(tmp_path))
+    monkeypatch.setattr(html_page, "_bundled", lambda: bundled.append(1) or "(function () {})();\n")
+    made = library.__wrapped__
+    assert made() == made() == "(function () {})();\n"
+    assert len(bundled) == 1
+    (kept,) = tmp_path.iterdir()
+    kept.write_text(kept.read_text().replace("function", "fraction"))
+    assert made() == made() == "(function () {})();\n"
+    assert len(bundled) == 2
 
 
 @pytest.mark.slow

@@ -159,12 +159,13 @@ def margin(style: Style, group: Group) -> alt.LayerChart:
         )
     ]
     bars = visible("points").mark_rule(strokeWidth=2.2, opacity=0.8)
-    spans = bars.encode(y, slot, colour(style, group), x=alt.X("low:Q"), x2="high:Q", tooltip=tooltips)
+    spans = bars.encode(y, slot, colour(style, group), x=alt.X("low:Q"), x2=alt.X2("high:Q"), tooltip=tooltips)
     marks = visible("points").mark_point(strokeWidth=1.4, size=60, opacity=1)
     points = marks.encode(x, y, slot, *looks(style, group), tooltip=tooltips)
     limit = rows("limits").mark_rule(strokeDash=[5, 4], strokeWidth=1.4, stroke=style.palette.bad).encode(x)
     labels = rows("limits").mark_text(align="left", baseline="bottom", dy=-3, fill=style.palette.bad)
-    limit_label = labels.encode(x=alt.value(0), y=alt.value(0), text="label:N")
+    corner = {"x": alt.XValue(0), "y": alt.YValue(0)}  # type: ignore[no-untyped-call]
+    limit_label = labels.encode(**corner, text=alt.Text("label:N"))
     return stacked(style.height, limit, limit_label, spans, points)
 
 
@@ -173,8 +174,8 @@ def decisions(style: Style, group: Group) -> alt.LayerChart:
     x = alt.X("strategy:N", title=None, sort=None, axis=alt.Axis(orient="top", labelAngle=-35, domain=False))
     y = alt.Y("series:N", title=None, sort=names(group), axis=alt.Axis(domain=False, labelLimit=150))
     tooltips = [alt.Tooltip(f"{field}:N") for field in ("series", "strategy", "text")]
-    fill = alt.condition("datum.share > 0", alt.value(style.palette.bad), alt.value(style.palette.line))
+    fill = alt.FillValue(style.palette.line, condition={"test": "datum.share > 0", "value": style.palette.bad})
     strength = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0.25, 0.45]), legend=None)
     fields = visible("points").mark_rect(stroke=style.palette.surface, strokeWidth=2)
-    labels = visible("points").mark_text(fill=style.palette.ink).encode(x, y, text="word:N", tooltip=tooltips)
+    labels = visible("points").mark_text(fill=style.palette.ink).encode(x, y, text=alt.Text("word:N"), tooltip=tooltips)
     return stacked(style.height, fields.encode(x, y, fill=fill, opacity=strength, tooltip=tooltips), labels)

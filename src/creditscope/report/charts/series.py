@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from zlib import crc32
 
 from creditscope.records.labels import flatten, label
@@ -33,6 +34,7 @@ FIRST = (
 NAME = 60  # letters of a name in a chart; the converter of charts hangs on very long ones
 
 
+@lru_cache(maxsize=4096)
 def chart_name(name: str) -> str:
     r"""A name as a chart can show it: one line, printable, cut where it is long; names that differ stay apart.
 

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+import platformdirs
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from creditscope import __version__
+from creditscope.errors import BadFile, NoRoom
+from creditscope.files import write_text
+from creditscope.reading import read_text
 from creditscope.report.charts.theme import DARK, LIGHT, SHAPES
 from creditscope.terminal import printable
 
@@ -100,7 +108,27 @@ def script() -> str:
 
 @cache
 def library() -> str:
-    """Vega, Vega-Lite and vega-embed as one script, as vl-convert carries them; nothing is fetched."""
+    """Vega, Vega-Lite and vega-embed as one script, as vl-convert carries them; nothing is fetched.
+
+    Bundling takes two seconds, so the script is kept in the user's cache folder, beside its checksum.
+    """
+    folder = Path(platformdirs.user_cache_dir("creditscope", appauthor=False))
+    kept = folder / f"charts-{version('vl-convert-python')}.js"
+    with suppress(BadFile):
+        digest, _, text = read_text(kept, "chart library").partition("\n")
+        if digest == _digest(text):
+            return text
+    text = _bundled()
+    with suppress(BadFile, NoRoom):  # a folder that cannot be written costs the two seconds again
+        write_text(kept, f"{_digest(text)}\n{text}")
+    return text
+
+
+def _digest(text: str) -> str:
+    return f"// {sha256(text.encode()).hexdigest()}"
+
+
+def _bundled() -> str:
     import vl_convert
 
     bundle = vl_convert.javascript_bundle("window.creditscopeDraw = vegaEmbed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from itertools import pairwise
 
 SPECIAL = {
@@ -38,6 +39,7 @@ PLAIN = {"–": "--", "—": "---", "‘": "`", "’": "'", "“": "``", "”": 
 LATIN = re.compile(r"[\u00c0-\u017f]")  # letters with accents
 
 
+@lru_cache(maxsize=4096)  # the pages of a study repeat most of their texts
 def escaped(text: str) -> str:
     """Text as LaTeX: specials written out, mathematics as such, what no font has as its code point."""
     joined = " ".join(text.split())
