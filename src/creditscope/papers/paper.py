@@ -55,12 +55,14 @@ class Experiment:
     """A published experiment: its question and its rows, declared or computed; its study has the same name.
 
     decisions   the ways of reporting and what each rejects, for the chart on the experiment's page
+    rule        how its own quantities are computed, printed above the table
     """
 
     name: str
     question: str
     rows: Rows
     decisions: Callable[[RunArchive], Sequence[Decision]] | None = None
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,9 +82,10 @@ def table_markdown(table: ComparisonTable, records: str = RECORDS) -> str:
 
 
 def table_caption(table: ComparisonTable) -> str:
-    """The experiment, and how both sides were trained."""
+    """The experiment, how both sides were trained, and the rule of its own quantities."""
     theirs = f"published: {table.theirs}" if table.theirs else "not published"
-    return f"Experiment {table.number}, {table.experiment}. Ours: {table.ours} (budget {table.budget}); {theirs}."
+    trained = f"Experiment {table.number}, {table.experiment}. Ours: {table.ours} (budget {table.budget}); {theirs}."
+    return f"{trained} {table.rule}".rstrip()
 
 
 def links(keys: Iterable[str], folder: str = RECORDS) -> str:

@@ -68,6 +68,7 @@ class ComparisonTable(Document):
     ours: str
     theirs: str
     rows: tuple[ComparisonRow, ...]
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ def comparison_table(archive: RunArchive, name: str) -> ComparisonTable:
         ours=describe_training(archive, name),
         theirs=archive.paper.published.training(name).text,
         rows=tuple(rows),
+        rule=experiment.rule,
     )
 
 

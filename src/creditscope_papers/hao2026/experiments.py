@@ -13,7 +13,7 @@ from creditscope.records.run import RunRecord
 from creditscope_papers.hao2026.ladder import ladder
 from creditscope_papers.hao2026.logs import partial_audit
 from creditscope_papers.hao2026.profiles import LONG, SHORT, last_valid_row
-from creditscope_papers.hao2026.readings import SECOND, readings_table
+from creditscope_papers.hao2026.readings import RULE, SECOND, readings_table
 from creditscope_papers.hao2026.reporting import METHODS, decision_utility, decisions
 from creditscope_papers.hao2026.thresholds import threshold_sensitivity
 
@@ -192,7 +192,7 @@ OPEN = {"credit_bridge": "Credit Bridge", "state_bridge": "State Bridge", "ep": 
 
 
 def _readings(study: str, question: str, systems: tuple[str, ...]) -> Experiment:
-    return Experiment(study, question, lambda archive: readings_table(archive, study, systems))
+    return Experiment(study, question, lambda archive: readings_table(archive, study, systems), rule=RULE)
 
 
 EXPERIMENTS = (

@@ -1,12 +1,4 @@
-"""Readings of the systems whose recipes the published text leaves open, and their distance to the published numbers.
-
-The distance of a reading is the root mean square, over all published numbers of its system, of ours minus published in
-standard errors: s·√(1/n + 1/m) for n seeds of ours and m published ones, s the published spread. A number without a
-published spread counts half the tolerance of its kind as one, or half of itself if its kind has none. Scales are
-compared as decimal logarithms, of a range the nearest point counts, and a number that ours rounds to is at 0. A run
-that diverged, or an undefined number, is infinitely far. The drift of w2 alone, which we do not measure, and the flags
-are left out.
-"""
+"""Readings of the systems whose recipes the published text leaves open, and their distance to the published numbers."""
 
 from __future__ import annotations
 
@@ -27,6 +19,14 @@ from creditscope.runs.spec import RunSpec
 SECOND = "nearest_readings"  # 30 epochs on three seeds
 NEAR = 2.0  # standard errors, for every published number
 DISTANCE = Quantity("distance", "distance to all published numbers, in standard errors", "count")
+RULE = (
+    "The distance of a reading is the root mean square, over all published numbers of its system, of ours minus "
+    "published in standard errors: s·√(1/n + 1/m) for n seeds of ours and m published ones, s the published spread. A "
+    "number without a published spread counts half the tolerance of its kind as one, or half of itself if its kind "
+    "has none. Scales are compared as decimal logarithms, of a range the nearest point counts, and a number that ours "
+    "rounds to is at 0. A run that diverged, or an undefined number, is infinitely far. The drift of w2 alone, which "
+    "we do not measure, and the flags are left out."
+)
 
 
 @dataclass(frozen=True, slots=True)
