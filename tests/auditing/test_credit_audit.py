@@ -377,7 +377,7 @@ def test_every_token_may_count():
 @pytest.mark.slow
 def test_trained_dfa_with_a_penalty_is_aligned_to_its_own_feedback_and_to_no_other():
     """As on CIFAR-10, where z of the deep Γ is 19 after 30 epochs."""
-    spec = RunSpec(method="dfa", penalty=1e-2, epochs=100)
+    spec = RunSpec(method="dfa", penalty=1e-2, epochs=30)
     report = audit_checkpoint(train(spec), load_data(spec))
     assert report.measures["gamma"].value > 0.05
     assert abs(report.measures["gamma_null"].value) < 0.02

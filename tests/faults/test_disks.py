@@ -57,10 +57,11 @@ def test_a_disk_that_fills_up_stops_the_study_and_loses_nothing(tmp_path):
 @pytest.mark.slow
 def test_with_room_again_the_same_command_ends_the_study(tmp_path):
     study, store = write_study(tmp_path, epochs=1), Store(tmp_path / "store")
-    study.write_text(study.read_text().replace('"network.d" = 16', '"network.d" = 64'))
+    text = study.read_text().replace('"network.d" = 16', '"network.d" = 64')
+    study.write_text(text.replace("seed = [1, 2, 3]", "seed = [1]"))
     assert run_on_a_small_disk(study, store.folder).returncode == 74
     assert finished("study", "run", study, "--store", store.folder).returncode == 0
-    assert len(list(store.folder.glob("*/record.json"))) == 12
+    assert len(list(store.folder.glob("*/record.json"))) == 4
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
