@@ -9,16 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.study.made import children, creditscope, finished, without_times, write_study
+from tests.study.made import children, creditscope, finished, stamps, without_times, write_study
 
 
 def command(study: Path, store: Path, workers: int = 2) -> list[str | Path]:
     return ["study", "run", study, "--store", store, "--workers", str(workers), "--snapshot-every", "0"]
-
-
-def stamps(store: Path) -> dict[str, tuple[int, int]]:
-    """Which file every record is, and when it was written: a run that is done again has another."""
-    return {path.parent.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in store.glob("*/record.json")}
 
 
 def wait_for(condition, seconds: float = 60) -> None:

@@ -127,6 +127,11 @@ def _weights(folder: Path) -> bytes:
     return (folder / "weights.safetensors").read_bytes()
 
 
+def stamps(store: Path) -> dict[str, tuple[int, int]]:
+    """Which file every record is, and when it was written: a run that is done again has another."""
+    return {path.parent.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in store.glob("*/record.json")}
+
+
 def children(process: int) -> Sequence[int]:
     """The processes that a process started, on Linux."""
     path = Path(f"/proc/{process}/task/{process}/children")

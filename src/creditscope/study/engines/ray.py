@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,7 +186,7 @@ def _run(job: Job, trained: dict[str, bytes] | None, mailbox: Any, execute: Exec
     """Execute a job on a node, in a temporary folder, from the latest snapshot of the driver."""
     import ray
 
-    _swept()
+    sweep(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as name:
         folder = Path(name)
         snapshot = folder / "snapshot"
@@ -199,12 +198,6 @@ def _run(job: Job, trained: dict[str, bytes] | None, mailbox: Any, execute: Exec
         job = replace(job, snapshot=snapshot, trained=folder if trained else None)
         with _posting(snapshot, lambda content: ray.get(mailbox.keep.remote(job.key, content, new=True))):
             return execute(job, lambda row: mailbox.report.remote(job.key, row.epoch + 1))
-
-
-@cache
-def _swept() -> None:
-    """Once in a process: a task that was killed took its process with it, and the next one has a new one."""
-    sweep(Path(tempfile.gettempdir()))
 
 
 def sweep(folder: Path) -> None:
