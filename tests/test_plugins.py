@@ -93,6 +93,16 @@ def test_a_module_that_ends_the_program_is_an_error_and_not_a_pass(tmp_path, mon
     assert "quits_later" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("last", ["raise GeneratorExit", "raise SystemExit(0) from None"])
+def test_no_way_to_end_the_program_is_a_pass_not_even_after_a_closed_pipe(tmp_path, monkeypatch, capsys, last):
+    code = f"def make():\n    try:\n        raise BrokenPipeError\n    except OSError:\n        {last}"
+    (tmp_path / "quits_oddly.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "quits_oddly", raising=False)
+    assert run(["inspect", "quits_oddly:make"]) == 2
+    assert "No verdict was reached." in capsys.readouterr().err
+
+
 def test_installed_plugins_are_found_by_their_entry_points(tmp_path, monkeypatch):
     (tmp_path / "an_installed_plugin.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)

@@ -104,18 +104,25 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except USAGE_ERROR as error:
         _show_usage(error)
         return BAD_INPUT
-    except SystemExit as error:  # click returns its own exits, so this one is a user's: it must not pass for a verdict
-        if isinstance(error.__context__, BrokenPipeError):  # help through `| head`: rich ends the program
-            discard_output()
-            return 0
-        complain(traceback.format_exc())
-        complain(
-            f"Error: a module or function that this command called ended the program with sys.exit({error.code!r}).\n"
-            'No verdict was reached. Remove the call, or guard it with `if __name__ == "__main__":`.'
-        )
-        return BAD_INPUT
     except Exception as error:  # noqa: BLE001  any other error is a fault of the machine or of creditscope
         return _failed(error)
+    except BaseException as error:  # noqa: BLE001  click returns its own exits, so this one is a user's
+        return _ended(error)
+
+
+def _ended(error: BaseException) -> int:
+    """The exit code where a user's code ended the program: that must not pass for a verdict."""
+    *_, (last, _) = traceback.walk_tb(error.__traceback__)
+    if isinstance(error.__context__, BrokenPipeError) and last.f_globals["__name__"] == "rich.console":
+        discard_output()  # help through `| head`: rich ends the program
+        return 0
+    by = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else type(error).__name__
+    complain(traceback.format_exc())
+    complain(
+        f"Error: a module or function that this command called ended the program with {by}.\n"
+        'No verdict was reached. Remove the call, or guard it with `if __name__ == "__main__":`.'
+    )
+    return BAD_INPUT
 
 
 def _failed(error: Exception) -> int:

@@ -24,6 +24,7 @@ MOST_BYTES = 2**28  # of a text file: far more than any record or log needs
 MOST_DEPTH = 100  # of lists and objects inside each other
 MOST_DIGITS = 300  # of a whole number: any shorter one is within the range of a float
 ZEROS = "0" * 64
+NUMBER = re.compile(r"(?<![\w.-])[+-]?\d+\.\d+(?=[\s,\]}eE]|$)")  # its dot is none of a key
 SEAL = re.compile(rb'"checksum": ?"([0-9a-f]{64})"')
 
 
@@ -91,6 +92,8 @@ def parse_json(text: str, name: str) -> Any:
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
     """The content of a TOML text, within the limits."""
+    if any(line.count(".") > MOST_DEPTH and NUMBER.sub("", line).count(".") > MOST_DEPTH for line in text.split("\n")):
+        raise _too_deep(name)  # a.a.a nests too, in a time that grows with its square
     try:
         content = tomllib.loads(text)
     except RecursionError as error:

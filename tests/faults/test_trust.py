@@ -18,7 +18,7 @@ from creditscope import plugins
 from creditscope.cli import run
 from creditscope.errors import CreditscopeError, DamagedFile
 from creditscope.plugins import UntrustedModule
-from creditscope.reading import ZEROS, sealed
+from creditscope.reading import ZEROS, parse_toml, sealed
 from creditscope.records.run import RunRecord
 from creditscope.runs.audit import audit_folder
 from creditscope.runs.run import train, train_into
@@ -383,7 +383,8 @@ def test_a_record_edited_by_hand_ends_with_a_message(tmp_path, capsys, kind):
 def test_bombs_end_with_a_message(tmp_path, capsys, depth):
     bomb = "[" * depth + "]" * depth
     study = tmp_path / "study.toml"
-    for text in (f"a = {bomb}", f"a = {'9' * 5000}", "x" * 100 + "=" + "[1," * depth):
+    keys = ["a." * depth + "a = 1", "[" + "'='.1." * depth + "a]", "x = {" + '"a" . ' * depth + "a = 1.5}"]
+    for text in (f"a = {bomb}", f"a = {'9' * 5000}", "x" * 100 + "=" + "[1," * depth, *keys, "#" * 2**23):
         study.write_text(text)
         assert run(["study", "run", str(study)]) == 2
     record_path = tmp_path / "record.json"
@@ -392,6 +393,8 @@ def test_bombs_end_with_a_message(tmp_path, capsys, depth):
         assert run(["report", str(record_path)]) == 2
         assert run(["partial-audit", str(record_path)]) == 2
     assert "Traceback" not in capsys.readouterr().err
+    numbers = parse_toml(f"a = [{'0.5, ' * depth}-1.5e3]", "numbers")  # their dots nest nothing
+    assert len(numbers["a"]) == depth + 1
 
 
 # --- threads ---

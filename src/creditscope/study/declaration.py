@@ -27,6 +27,7 @@ Axes = dict[str, tuple[Option, ...]]
 OPTION_FIELDS = tuple(f"{part}_options" for part in PARTS)
 FIELDS = tuple(name for name in RunSpec.model_fields if name not in (*OPTION_FIELDS, "plugins"))
 TOP = ("name", "title", "notes", "controls", "plugins", "stack", "fixed", "grid", "include", "exclude", "budget")
+LARGEST = 2**22  # bytes of a study
 MOST_AT_ONCE = 64  # runs that `stack = true` trains as one
 
 
@@ -74,7 +75,7 @@ class Study(Record):
     @classmethod
     def read(cls, path: Path | str) -> Study:
         """A study from its file."""
-        return cls.parse(read_text(path, "The study"), str(path))
+        return cls.parse(read_text(path, "The study", LARGEST), str(path))
 
     @classmethod
     def parse(cls, text: str, source: str = "the study") -> Study:
