@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.foreign_models import CLASSES, FEATURES, WIDTH, Branches, images, stages
+from tests.foreign_models import CLASSES, FEATURES, WIDTH, Branches, Tokens, images, stages
 from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput, ModelMismatch
 from creditscope.networks.build import build
 from creditscope.stream.find import find_stream
-from creditscope.stream.trace import capture, cross_entropy, losses_at, per_sample
+from creditscope.stream.trace import _derivatives, capture, cross_entropy, losses_at, output_error, per_sample
 
 BATCH = images(11)
 
@@ -45,6 +45,12 @@ def test_the_error_is_softmax_minus_onehot() -> None:
     trace = capture(find_stream(network()), BATCH)
     expected = torch.softmax(trace.logits, 1) - F.one_hot(BATCH.labels, CLASSES)
     torch.testing.assert_close(trace.error, expected)
+
+
+def test_the_error_of_logits_alone_is_each_samples_own() -> None:
+    logits = images(11, seed=3, shape=(CLASSES,)).inputs
+    expected = torch.softmax(logits, 1) - F.one_hot(BATCH.labels, CLASSES)
+    torch.testing.assert_close(output_error(logits, BATCH.labels), expected)
 
 
 def test_with_an_identity_for_read_out_the_deepest_gradient_is_the_error() -> None:
@@ -146,6 +152,26 @@ def test_a_loss_that_is_not_one_per_sample_is_refused(shape: tuple[int, ...]) ->
 def test_a_loss_that_cannot_be_differentiated_is_refused() -> None:
     with pytest.raises(ModelMismatch, match="does not depend on its h_0 as returned"):
         capture(find_stream(network()), BATCH, lambda logits, labels: logits.detach().sum(1))
+
+
+def test_a_state_that_the_loss_does_not_use_is_named() -> None:
+    used, unused = (torch.ones(2, 3, requires_grad=True) for _ in range(2))
+    with pytest.raises(ModelMismatch, match="The loss of Net does not depend on its h_1 as returned"):
+        _derivatives(used.sum(1), {"h_0": used, "h_1": unused}, "Net")
+
+
+def test_a_loss_that_is_no_tensor_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="loss_fn returned a float, not a tensor"):
+        per_sample(lambda logits, labels: 0.0, torch.zeros(11, 2), BATCH.labels)
+
+
+def test_a_capture_settles_the_read_rule_only_where_it_is_asked_to() -> None:
+    stream = find_stream(Tokens(), "layers")
+    stream.rule = "auto"
+    capture(stream, images(4, shape=(5, FEATURES)))
+    assert stream.rule == "auto"
+    capture(stream, images(4, shape=(5, FEATURES)), settle=True)
+    assert stream.rule == "first"
 
 
 def test_losses_at_no_shift_are_the_losses() -> None:
