@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.probes.subjects import batches, dfa, network
 
-from creditscope.evidence.alignment import AlignmentLedger, clamped_cosines, exact_cosines
+from creditscope.evidence.alignment import (
+    AlignmentLedger,
+    MeanCosine,
+    clamped_cosines,
+    cosines_with,
+    exact_cosines,
+    unit_vectors,
+)
 from creditscope.stream.find import find_stream
 from creditscope.stream.trace import capture, cross_entropy
 
@@ -83,6 +90,46 @@ def test_the_ledger_averages_the_samples_that_have_a_cosine_and_counts_the_other
     assert found.exact[0] == pytest.approx(exact_cosines(a, g)[[0, 1, 2, 4, 5, 6, 7]].mean().item())
     assert found.exact[1] == pytest.approx(1.0)
     assert (found.undefined, found.samples) == ((1, 0), 8)
+
+
+def test_the_clamped_mean_is_that_of_the_usual_tool_on_the_mean_loss_of_128_samples():
+    a, g = vectors(7)
+    g = g * 1e-6  # so small that 1/128 of it is clamped
+    ledger = AlignmentLedger()
+    for part in (slice(0, 4), slice(4, 7)):
+        ledger.add([a[part]], [g[part]])
+    usual = F.cosine_similarity(a.double(), g.double() / 128, eps=1e-8)
+    assert ledger.alignment().clamped == pytest.approx([usual.mean().item()])
+    assert clamped_cosines(a, g * 1e-3).tolist() == pytest.approx(F.cosine_similarity(a.double(), g.double() * 1e-3))
+
+
+def test_positions_count_like_samples():
+    a, g = vectors(6)
+    one, other = AlignmentLedger(), AlignmentLedger()
+    one.add([a], [g])
+    other.add([a.view(2, 3, 9)], [g.view(2, 3, 9)])
+    assert other.alignment() == one.alignment()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_unit_vectors_have_length_one_and_the_direction_of_their_vector(scale, dtype):
+    a, g = (side.to(dtype) for side in vectors())
+    unit = unit_vectors(g * scale)
+    assert unit.dtype == dtype
+    expected = g.double() / g.double().norm(dim=1, keepdim=True)
+    assert torch.allclose(unit.double(), expected, atol=1e-6)
+    assert torch.allclose(cosines_with([unit, unit], [a, 3 * a]), exact_cosines(a, g).expand(2, -1), atol=1e-5)
+    assert unit_vectors(torch.zeros(1, 3)).isnan().all()
+
+
+def test_the_mean_of_draws_counts_what_is_defined_in_each():
+    means = MeanCosine()
+    means.add(torch.tensor([[[0.5, math.nan, 0.1], [math.nan, math.nan, math.nan]]]))  # (draws, layers, samples)
+    means.add(torch.tensor([[[0.3], [math.nan]]]))
+    assert means.defined().tolist() == [[3, 0]]
+    assert means.means()[0, 0].item() == pytest.approx(0.3)
+    assert math.isnan(means.means()[0, 1])
 
 
 def test_a_layer_without_credit_is_undefined():

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.study.made import record
 
-from creditscope.errors import BadFile, UnknownName
+from creditscope.errors import BadFile, DamagedFile, UnknownName
 from creditscope.records.run import RunRecord
 from creditscope.runs.spec import RunSpec
 from creditscope.study import lock as lock_module
 from creditscope.study import store as module
+from creditscope.study.checked import Checked
 from creditscope.study.lock import RunLock
-from creditscope.study.store import Failure, RunState, Store
+from creditscope.study.store import Failure, RunState, Store, open_store
 
 SPEC = RunSpec(epochs=1)
 KEY = "0123456789abcdef"
@@ -186,6 +188,110 @@ def test_the_first_layer_wins_and_the_store_itself_before_all_layers(tmp_path):
     store.commit(SPEC.key, b"weights", record(SPEC, 0.3))
     assert store.record(SPEC.key).accuracy == 0.3
     assert store.record_path(SPEC.key) == store.folder / SPEC.key / "record.json"
+
+
+OTHERS = [f"{number:016x}" for number in range(1, 6)]
+
+
+def test_the_states_of_many_runs_are_those_of_each(store, tmp_path):
+    done, failed, running, layered, missing = OTHERS
+    layer = tmp_path / "layer"
+    layer.mkdir()
+    record(SPEC, key=layered).to_json(layer / f"{layered}.json")
+    store = Store(store.folder, [layer])
+    committed(store, done)
+    store.fail(failure(failed))
+    lock = store.lock(running)
+    expected = dict(zip(OTHERS, ("done", "failed", "running", "done", "missing"), strict=True))
+    assert store.states(OTHERS) == {key: store.state(key) for key in OTHERS} == expected
+    at_rest = expected | {running: "missing"}
+    assert store.ended_states(OTHERS) == {key: store.ended(key) for key in OTHERS} == at_rest
+    assert store.keys() == sorted(OTHERS[:4])
+    again = store.lock(done)  # whoever works on a run that is done only audits it
+    assert store.state(done) is store.states([done])[done] is RunState.DONE
+    for held in (lock, again):
+        held.release()
+    empty = Store(tmp_path / "none")
+    assert (empty.keys(), empty.states([missing]), list(empty.litter())) == ([], {missing: "missing"}, [])
+
+
+def test_a_failure_says_how_often_when_and_of_which_run(store):
+    assert failure().attempts == 1
+    assert store.failure(KEY) is None
+    for attempt in (1, 2, 3):
+        store.fail(failure())
+        assert store.failure(KEY).attempts == attempt
+    assert store.failure(KEY).schema_version == 1
+    assert store.failure(KEY).when.startswith("20")
+    with pytest.raises(ValueError, match="network"):
+        Failure(key=KEY, spec={"network": 3}, error="", traceback="")
+    (store.folder / f"{KEY}.failed.json").write_text("{}")
+    assert "is not a valid failure" in store.failure(KEY).error
+
+
+def test_the_record_of_another_run_is_neither_read_nor_summed_up(store):
+    committed(store, OTHERS[0])
+    (store.folder / OTHERS[0]).rename(store.folder / OTHERS[1])
+    assert store.record_path(OTHERS[1]) is None
+    assert store.summary(OTHERS[1]) is None
+    assert f"its key is {OTHERS[0]}" in store.damage(OTHERS[1])
+    with pytest.raises(UnknownName, match=f"Its record cannot be trusted: .* its key is {OTHERS[0]}"):
+        store.record(OTHERS[1])
+    with pytest.raises(UnknownName, match=r"There is no finished run \w+ in [^ ]+\.\nRun its study first"):
+        store.record(OTHERS[2])
+    assert store.damage(OTHERS[2]) == ""
+    store._checked.check = lambda *_, **__: Checked((0, 0, 0, 0), "", audited=True)  # as if its key had been right
+    with pytest.raises(DamagedFile, match=f"is the record of another run, {OTHERS[0]}"):
+        store.record(OTHERS[1])
+
+
+def test_a_record_that_is_amended_ends_the_failure_of_its_audit(store):
+    committed(store)
+    store.fail(failure())
+    store.snapshot(KEY).write_bytes(b"state")
+    store.amend(KEY, record(SPEC, 0.75, key=KEY))
+    assert [path.name for path in store.folder.iterdir()] == [KEY]
+    assert store.record(KEY).accuracy == 0.75
+    assert store.summary(KEY).accuracy == 0.75
+
+
+def test_only_weights_that_are_about_to_be_used_are_compared(store):
+    committed(store, SPEC.key)
+    weights = store.folder / SPEC.key / "weights.safetensors"
+    assert store.recover(SPEC.key, weights=True) == []
+    weights.write_bytes(b"others")
+    assert store.recover(SPEC.key) == []
+    assert store.state(SPEC.key) is RunState.DONE
+    (notice,) = store.recover(SPEC.key, weights=True)
+    assert "not the weights" in notice
+    assert "damaged-1, and the run is run again" in notice
+    assert store.state(SPEC.key) is RunState.MISSING
+    committed(store, SPEC.key)
+    weights.unlink()
+    assert store.recover(SPEC.key, weights=True) == []
+    assert store.trained(SPEC.key) is None
+    assert not store.unaudited(SPEC.key)
+
+
+def test_cleaning_removes_files_and_folders_and_minds_nothing_that_is_gone(store):
+    committed(store)
+    file = store.folder / "file"
+    file.touch()
+    store.clean([store.folder / KEY, file, store.folder / "gone"])
+    assert list(store.folder.iterdir()) == []
+
+
+def test_a_store_opens_over_the_results_of_the_current_folder_or_those_that_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert open_store(tmp_path / "runs").beneath == ()
+    (tmp_path / "results").mkdir()
+    assert open_store(tmp_path / "runs").beneath == (Path("results"),)
+    assert open_store(tmp_path / "runs", []).beneath == ()
+    assert open_store(tmp_path / "runs", [tmp_path]).beneath == (tmp_path,)
+    with pytest.raises(BadFile, match="--results nowhere is not a folder"):
+        open_store(tmp_path / "runs", [Path("nowhere")])
+    with pytest.raises(BadFile, match="cannot be read: File name too long"):
+        open_store(tmp_path / ("x" * 300))
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "another file"])
