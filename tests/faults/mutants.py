@@ -39,7 +39,7 @@ TESTS = {
     "diagnostics/": ["tests/diagnostics", "tests/contracts/test_every_diagnostic.py"],
     "evidence/": ["tests/evidence"],
     "statistics/margin": ["tests/statistics/test_margin_parts.py", "tests/statistics/test_margin.py"],
-    "statistics/": ["tests/statistics", "tests/diagnostics/test_depth.py"],
+    "statistics/": ["tests/statistics"],
     "stream/trace": [
         "tests/stream/test_trace.py",
         "tests/stream/test_guards.py::test_parameters_of_blocks_are_constants_unless_a_block_needs_them",

@@ -52,3 +52,17 @@ def test_no_hits_of_forty_bound_the_share_by_seven_percent() -> None:
     assert binomial_bound(0, 40) == pytest.approx(1 - 0.05 ** (1 / 40))
     assert f"{100 * binomial_bound(0, 40):.1f}" == "7.2"
     assert binomial_bound(40, 40) == 1
+
+
+def test_two_ends_of_zero_overlap() -> None:
+    assert gap([0.0], [0.0], "below").decades == -math.inf
+    assert gap([0.0], [1.0], "above").decades == math.inf
+    assert gap([1.0], [0.0], "above").decades == -math.inf
+    assert gap([1.0], [10.0], "above").decides
+
+
+def test_groups_that_are_refused_are_named() -> None:
+    with pytest.raises(InvalidInput, match=r"values of the sound networks are \[1\.0, 1\.0, 1\.0, 1\.0, 1\.0\]"):
+        gap([1.0] * 7 + [-1.0], [1.0], "above")
+    with pytest.raises(InvalidInput, match="sound"):
+        gap([], [1.0], "below")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import permutations
 
 import numpy
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from creditscope.statistics.comparison import compare_all, holm, probability_of_improvement
 from creditscope.statistics.margin import margin_of_accuracies, p_value
+from creditscope.statistics.power import seeds_to_settle
 
 ENDLESS = 10**12  # test images whose error is nil
 SHARES = st.lists(st.floats(0.05, 0.95), min_size=2, max_size=6)
@@ -106,3 +108,39 @@ def test_the_seeds_that_would_decide_do_decide_in_the_long_run():
         arms = [dict(enumerate(centre + sd * generator.standard_normal(needed))) for centre in (0.62, 0.5966667)]
         decided += compare_all({"a": arms[0], "b": arms[1]}, ENDLESS)[0].p < 0.05
     assert 0.7 < decided / 400 < 0.92  # 80 % by design
+
+
+@pytest.mark.parametrize("images", [None, 1000])
+def test_what_an_open_pair_lacks_is_what_settles_it_less_what_there_is(images):
+    left, right = {1: 0.60, 2: 0.66, 3: 0.63}, {1: 0.59, 2: 0.62, 3: 0.64}
+    (pair,) = compare_all({"a": left, "b": right}, images)
+    needed = seeds_to_settle(list(left.values()), list(right.values()), 0.0, images)
+    assert not pair.decided
+    assert pair.more == (None if needed is None else needed - 3)
+    (two,) = compare_all({"a": {1: 0.60, 2: 0.66, 9: 0.1}, "b": {1: 0.62, 2: 0.58}}, images)  # 9 is left out
+    needed = seeds_to_settle([0.60, 0.66], [0.62, 0.58], 0.0, images)
+    assert two.more == (None if needed is None else max(1, needed - 2))
+
+
+def test_one_seed_says_nothing_of_how_many_more_and_a_decided_pair_needs_none():
+    (lone,) = compare_all({"a": {1: 0.6}, "b": {1: 0.59}}, 100)
+    assert lone.more is None
+    assert lone.improvement == 1.0
+    (equal,) = compare_all({"a": {1: 0.6}, "b": {1: 0.6}}, 100)
+    assert (equal.improvement, equal.difference) == (0.5, 0.0)
+    (decided,) = compare_all({"a": {1: 0.9, 2: 0.91}, "b": {1: 0.1, 2: 0.11}}, 10**6)
+    assert decided.decided
+    assert decided.more is None
+
+
+def test_a_pair_that_a_single_further_seed_would_settle_says_one():
+    (pair,) = compare_all({"a": {1: 0.600, 2: 0.620}, "b": {1: 0.500, 2: 0.530}}, 10**9)
+    if not pair.decided:
+        assert pair.more is not None
+        assert pair.more >= 1
+
+
+def test_decided_is_below_five_percent_after_the_correction():
+    (pair,) = compare_all({"a": {1: 0.6, 2: 0.7}, "b": {1: 0.5, 2: 0.4}})
+    for adjusted, expected in ((0.049, True), (0.05, False), (0.06, False), (math.nan, False)):
+        assert replace(pair, adjusted=adjusted).decided is expected

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from creditscope.statistics.intervals import (
+    discordant_interval,
     newcombe_interval,
     paired_interval,
     t_interval,
@@ -95,3 +96,20 @@ def test_a_value_that_is_no_number_makes_an_interval_that_is_none(bad: float) ->
         welch_interval([0.3, 0.4, bad], [0.2, 0.1]),
     ):
         assert not all(map(math.isfinite, interval))
+
+
+@pytest.mark.parametrize(("gained", "lost", "images"), [(30, 10, 200), (0, 0, 50), (5, 0, 5), (7, 7, 100)])
+def test_answers_to_the_same_images_differ_only_where_one_is_right(gained: int, lost: int, images: int) -> None:
+    low, high = discordant_interval(gained, lost, images)
+    difference = (gained - lost) / images
+    variance = max(1, gained + lost + 1 - (gained - lost) ** 2 / images) / images**2
+    half = stats.norm.ppf(0.975) * math.sqrt(variance)
+    assert (low, high) == pytest.approx((difference - half, difference + half))
+
+
+def test_a_share_at_either_end_has_an_interval_within_0_and_1() -> None:
+    for share in (0.0, 1.0):
+        low, high = wilson_interval(share, 20)
+        assert 0 <= low < high <= 1
+    assert wilson_interval(0.0, 20)[0] == pytest.approx(0, abs=1e-12)
+    assert wilson_interval(1.0, 20)[1] == pytest.approx(1, abs=1e-12)

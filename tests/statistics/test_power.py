@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from itertools import product
+from statistics import NormalDist, fmean
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from creditscope.errors import InvalidInput
-from creditscope.statistics.margin import margin_of_accuracies
+from creditscope.statistics.margin import MANY, binomial_variance, margin_of_accuracies, squared_half_width
 from creditscope.statistics.power import (
+    CERTAIN,
     LIKELY,
     Question,
+    _first,
     expected_half_width,
     probability,
     seeds_to_decide,
@@ -124,3 +129,69 @@ def test_one_seed_says_nothing_about_how_many_more_are_needed() -> None:
 def test_questions_without_an_answer_are_refused(given: dict, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         Question(**given)
+
+
+def slowly(question: Question, seeds: int) -> tuple[float, float]:
+    """Probability and mean half-width by plain loops over 64 quantiles of each arm's χ²."""
+    freedom = seeds - 1
+    spreads = [question.sd**2 * chi2.ppf((k + 0.5) / 64, freedom) / freedom / seeds for k in range(64)]
+    normal, chances, widths = NormalDist(), [], []
+    for one, other in product(spreads, spreads):
+        scatter = (one**2 + other**2) / freedom
+        degrees = (one + other) ** 2 / scatter if scatter else MANY
+        images = question.image_variance
+        width = math.sqrt(float(squared_half_width(one + other, degrees, images, 0.975)))
+        widths.append(max(width, normal.inv_cdf(0.975) * math.sqrt(images)))
+        error = math.sqrt(2 * question.sd**2 / seeds + images)
+        chances.append(normal.cdf((question.distance - widths[-1]) / error))
+    return fmean(chances), fmean(widths)
+
+
+@pytest.mark.parametrize(
+    ("question", "seeds"),
+    [(Question(1, 5, images=1000), 2), (Question(2, -3, 1.0), 5), (Question(1, 4, images=500, differing=0.1), 3)],
+)
+def test_probability_and_width_are_means_over_a_grid_of_quantiles(question: Question, seeds: int) -> None:
+    chance, width = slowly(question, seeds)
+    assert probability(question, seeds) == pytest.approx(chance, rel=1e-6)
+    assert expected_half_width(question, seeds) == pytest.approx(width, rel=1e-6)
+
+
+@pytest.mark.parametrize("wanted", [2, 3, 4, 5, 31, 64, 65, 999, 1000])
+def test_the_first_number_that_holds_is_found(wanted: int) -> None:
+    assert _first(lambda seeds: seeds >= wanted) == wanted
+    assert _first(lambda seeds: seeds > 1000) is None
+
+
+def test_the_images_error_is_binomial_or_that_of_the_images_that_differ() -> None:
+    assert Question(1, 3).image_variance == 0
+    assert Question(1, 3).limit == 2.0
+    assert Question(1, 3, images=50).image_variance == pytest.approx(100**2 * 2 * binomial_variance(0.5, 50))
+    assert Question(1, 3, images=50, differing=0.2).image_variance == pytest.approx(100**2 * 0.2 / 50)
+    assert Question(1, -3).distance == 5
+
+
+def test_where_nothing_varies_the_margin_decides() -> None:
+    assert probability(Question(0, 3), 2) == 1
+    assert probability(Question(0, 1), 2) == 1
+    assert expected_half_width(Question(0, 3), 2) == pytest.approx(0, abs=1e-100)
+
+
+@pytest.mark.parametrize("given", [{"sd": 0}, {"images": 1}, {"images": 9, "differing": 1}, {"limit": -2.0}])
+def test_the_ends_of_what_is_allowed_are_allowed(given: dict) -> None:
+    Question(**{"sd": 1, "margin": 3, **given})
+
+
+@pytest.mark.parametrize("given", [{"margin": math.inf}, {"limit": math.nan}, {"sd": math.inf}, {"differing": 0}])
+def test_what_lies_beyond_is_refused(given: dict) -> None:
+    with pytest.raises(InvalidInput):
+        Question(**{"sd": 1, "margin": 3, **given})
+
+
+def test_a_margin_at_the_limit_or_images_without_number_settle_nothing() -> None:
+    trained, control = [0.5, 0.75], [0.25, 0.5]
+    assert seeds_to_settle(trained, control, 25.0) is None
+    expected = seeds_to_decide(Question(100 * math.sqrt(0.03125), 25.0, 2.0, 400))
+    assert seeds_to_settle(trained, control, 2.0, 400) == expected
+    assert seeds_to_settle(trained, [math.nan, 0.5], 2.0) is None
+    assert seeds_to_decide(Question(1, 5), CERTAIN) > seeds_to_decide(Question(1, 5), LIKELY)

@@ -36,3 +36,14 @@ def test_a_spread_over_something_that_is_not_a_number_is_none_either():
     found = spread([0.5, math.nan])
     assert math.isnan(found.std)
     assert all(math.isnan(end) for end in found.interval)
+
+
+def test_only_a_share_has_an_interval_over_images():
+    for share in (0.0, 1.0):
+        assert spread([share], images=10).interval is not None
+    for other in (-0.01, 1.01, math.nan):
+        assert spread([other], images=10).interval is None
+    assert spread([0.5], images=10).mean == 0.5
+    assert spread([0.5, 0.7]).note == "t over 2 seeds"
+    assert spread([0.5], images=1000).note == "single seed; Wilson's interval over 1,000 images"
+    assert spread([0.5]).note == "single seed"

@@ -37,3 +37,19 @@ def test_nan_passes_only_where_it_may_be_measured() -> None:
     assert math.isnan(share)
     with pytest.raises(InvalidInput, match="accuracy = inf"):
         checked_shares([math.inf], "accuracy", nan=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"), [(1.01, "Did you mean 0.0101"), (100, "Did you mean 1?"), (100.5, "Pass the")]
+)
+def test_what_cannot_be_a_percentage_has_no_such_hint(value: float, hint: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        checked_shares([value], "accuracy")
+    assert hint in str(caught.value)
+
+
+def test_a_number_beyond_float_is_refused_and_infinity_is_no_percentage() -> None:
+    with pytest.raises(InvalidInput, match="is not a number"):
+        checked_shares([10**400], "accuracy")
+    with pytest.raises(InvalidInput, match="Pass the share"):
+        checked_shares([-1], "accuracy")
