@@ -165,7 +165,8 @@ def test_the_floor_of_the_images_errs_wide(freedom: int, most: float, sharper: f
 
     A share κ of the seeds' variance is chance within images, which the images tell: S ~ (1 - λ) χ²_ν/ν, its mean at
     least K = κ (1 - λ). The floor z² (I + K) covers 95 % alone, and S beyond it can only add. To take the known part
-    off S would end that, but trusts a spread that is small by chance: it covers 86 % at ν = 1.
+    off S would end that, but trusts a spread that is small by chance: it covers 86 % at ν = 1. No other formula helps
+    either: the floor, and Student's interval where the seeds dominate, cover nearly as much by themselves.
     """
     spread = chi2.ppf((np.arange(4000) + 0.5) / 4000, freedom) / freedom
     found, without = [], []
@@ -178,6 +179,8 @@ def test_the_floor_of_the_images_errs_wide(freedom: int, most: float, sharper: f
     assert min(found) >= 0.945
     assert most - 0.005 < max(found) <= most
     assert min(without) < sharper
+    demands = np.maximum(norm.ppf(0.975), student.ppf(0.975, freedom) * np.sqrt(spread))
+    assert most - 0.002 < covering(demands) <= most
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 10])
