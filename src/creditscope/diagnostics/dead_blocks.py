@@ -29,7 +29,8 @@ BYPASSED = 1e-3  # of the most influential block: worth a note
     ),
     means="No block changes the stream in a way that the loss feels: the network is its embedding and its read-out.",
     does_not_mean="A single block without influence is not a failure; it is named in the note. Influence does not say "
-    "that a block has learnt anything: see D3 and D10.",
+    "that a block has learnt anything: see D3 and D10. Positions count each by itself, as in D11: changes that "
+    "cancel over positions are influence too.",
     do="Look at the influence per block. A branch that is multiplied by zero, or a stream so large that branches no "
     "longer change it, are the usual reasons.",
     column="influence",

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     means="For a tenth of the images or more the loss hardly moves when this state moves by its own size: the network "
     "does not use it, and a gradient at it carries nothing.",
     does_not_mean="It does not depend on the stream's units: an exploded stream behind a LayerNorm has a tiny gradient "
-    "and a normal sensitivity. A small value is not vanishing credit of a method: it is the true gradient's.",
+    "and a normal sensitivity. A small value is not vanishing credit of a method: it is the true gradient's. "
+    "Where a state has positions, each moves by its own size in its own direction: the loss may still ignore a shift "
+    "of all of them alike, as it does behind an InstanceNorm, so that summed gradients would call a sound state dead.",
     do="Look at the layer where the sensitivity falls. A read-out that was scaled away, a saturated activation or a "
     "block that overwrites the stream are the usual reasons. Report no alignment at that layer.",
     column="sensitivity",
