@@ -87,4 +87,6 @@ def _dead_images(stream: Stream, batch: Batch, layer: int, state: Tensor, before
         different = stream.reading.rows(shift)[0].norm(dim=-1) >= DIFFERENT * size
         tested |= different
         moved |= different & ~unmoved(before, losses_at(stream, batch, {layer: shift}))
+        if moved.all():
+            break
     return tested & ~moved

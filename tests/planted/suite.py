@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
@@ -27,9 +28,11 @@ from tests.planted.healthy import HEALTHY, Sound
 from creditscope import __version__
 from creditscope.auditing.audit import audit
 from creditscope.compat import FAProtocol, diagnose
+from creditscope.diagnostics.depth import from_accuracies
 from creditscope.errors import CreditscopeError
 from creditscope.files import write_text
 from creditscope.protocols import judge, protocol_named
+from creditscope.provenance import Source
 from creditscope.records.report import Report
 from creditscope.verdict import Finding, Status
 
@@ -50,8 +53,7 @@ def silent(report: Report) -> bool:
 def judged(given: Mapping[str, Any], classes: int = 10) -> Row:
     """What all judges say of one network."""
     report = audit(**given)
-    published = audit(**{**given, "training": None, "check_gradient": False}, protocol="three")
-    four = judge(protocol_named("four"), published.findings)
+    published = as_published(report)
     accuracy = fmean(report.accuracy or (math.nan,))
     return {
         "accuracy": accuracy,
@@ -61,19 +63,26 @@ def judged(given: Mapping[str, Any], classes: int = 10) -> Row:
         "verdict": report.verdict.text,
         "outcomes": {
             "strict": report.verdict.outcome,
-            "three": published.verdict.outcome,
-            "four": four.outcome,
+            **{name: judge(protocol_named(name), published).outcome for name in ("three", "four")},
             **_peers(given, accuracy),
             "accuracy": "pass" if _above_chance(accuracy, given, classes) else "fail",
         },
-        "findings": {code: _short(finding) for code, finding in _all(report, published).items()},
+        "findings": {
+            code: _short(finding)
+            for code, finding in {**report.findings, "D4": published["D4"]}.items()
+            if finding.reason is None
+        },
     }
 
 
-def _all(report: Report, published: Report) -> dict[str, Finding]:
-    """The findings of strict; D4, which strict leaves unjudged, as the published protocols judge it."""
-    kept = {code: finding for code, finding in report.findings.items() if finding.reason is None}
-    return kept | {code: published.findings[code] for code in ("D4",) if published.findings[code].reason is None}
+def as_published(report: Report) -> dict[str, Finding]:
+    """The findings as `three` and `four` judge them: D3 by its published intervals, D4 by its limit."""
+    images = report.provenance.images if report.accuracy_source is Source.MEASURED else None
+    depth = from_accuracies(report.accuracy, report.control_accuracy, images, variant="published")
+    drift = report.findings["D4"]
+    if drift.status is Status.MEASURED and drift.measurement is not None:
+        drift = replace(drift, status=drift.limit.judge(drift.measurement))
+    return {**report.findings, "D3": depth, "D4": drift}
 
 
 def _short(finding: Finding) -> dict[str, Any]:
