@@ -24,6 +24,11 @@ def label(case: Fault | Sound) -> str:
     return f"{case.base}: {case.name}" if isinstance(case, Fault) else case.name
 
 
+def trained_once(fault: Fault) -> object:
+    """Faults of one network go to one process."""
+    return pytest.param(fault, id=label(fault), marks=pytest.mark.xdist_group(fault.base))
+
+
 def check_fault(fault: Fault) -> None:
     given = fault.plant(base(fault.base))
     report = audit(**given)
@@ -88,7 +93,7 @@ def test_a_planted_fault_is_noticed(fault: Fault) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [fault for fault in GRADED if fault not in QUICK], ids=label)
+@pytest.mark.parametrize("fault", [trained_once(fault) for fault in GRADED if fault not in QUICK])
 def test_every_planted_fault_is_noticed(fault: Fault) -> None:
     check_fault(fault)
 
@@ -105,7 +110,7 @@ def test_no_sound_network_fails(sound: Sound) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in BASES])
 def test_the_networks_that_faults_are_planted_in_do_not_fail(name: str) -> None:
     report = audit(**base(name).audited())
     assert report.verdict.text in ("PASS", "INCONCLUSIVE(D3)"), report.verdict.why
