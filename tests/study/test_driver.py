@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from creditscope.study.declaration import Study
 from creditscope.study.display.board import Board, LiveBoard
 from creditscope.study.driver import StudyOptions, run_study
 from creditscope.study.engines.job import Job, RunError, RunResult
-from creditscope.study.execution import closing
+from creditscope.study.execution import closing, execute
 from creditscope.study.plan import plan
 from creditscope.study.status import study_status
 from creditscope.study.store import RunState, Store
@@ -47,6 +48,20 @@ def test_every_run_is_done_once_and_the_second_call_does_nothing(store, reports)
     second = PretendEngine()
     assert drive(store, second).reused == list(RUNS)
     assert second.jobs == []
+
+
+def test_data_are_loaded_before_the_first_run_of_a_store_and_left_to_the_workers_afterwards(
+    store, reports, monkeypatch
+):
+    loaded = []
+    monkeypatch.setattr("creditscope.runs.run.load_plugins", lambda spec: loaded.append(spec.data))
+    execute(RUNS, store, PretendEngine(), StudyOptions())
+    assert loaded == ["mnist1d"]
+    shutil.rmtree(store.place(next(iter(RUNS))))
+    again = PretendEngine()
+    execute(RUNS, Store(store.folder), again, StudyOptions())
+    assert len(again.jobs) == 1
+    assert loaded == ["mnist1d"]
 
 
 def test_failures_are_kept_and_done_again_on_request_only(store, reports):

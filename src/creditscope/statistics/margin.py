@@ -183,19 +183,24 @@ def _welch(parts: Sequence[Part]) -> float:
 
 def squared_half_width(seeds: Numbers, freedom: Numbers, images: float, probability: float) -> Numbers:
     """z² V + (t_ν² - z²) S²/V with V = S + I, at least t_ν² S; S and ν may be arrays."""
-    import numpy
-
-    normal = _known_quantile(MANY, probability)
     if isinstance(freedom, float):
         student = _known_quantile(freedom, probability)
     else:
-        student = _squared_quantile(freedom, probability)
+        student = squared_quantile(freedom, probability)
+    return squared_half_width_with(seeds, student, images, probability)
+
+
+def squared_half_width_with(seeds: Numbers, student: Numbers, images: float, probability: float) -> Numbers:
+    """The same, squared too, where t_ν² is known."""
+    import numpy
+
+    normal = _known_quantile(MANY, probability)
     total = numpy.maximum(seeds + images, numpy.finfo(float).tiny)
     squared: Numbers = numpy.maximum(normal * total + (student - normal) * seeds**2 / total, student * seeds)
     return squared
 
 
-def _squared_quantile(freedom: Numbers, probability: float) -> Numbers:
+def squared_quantile(freedom: Numbers, probability: float) -> Numbers:
     """t_ν²; for a single ν it is computed once."""
     from scipy.special import stdtrit
 
@@ -203,7 +208,7 @@ def _squared_quantile(freedom: Numbers, probability: float) -> Numbers:
     return squared
 
 
-_known_quantile = lru_cache(maxsize=4096)(_squared_quantile)
+_known_quantile = lru_cache(maxsize=4096)(squared_quantile)
 
 
 def _half_width(margin: Margin, probability: float) -> float:

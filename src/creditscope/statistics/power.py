@@ -16,16 +16,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from creditscope.errors import InvalidInput
 from creditscope.statistics.intervals import LEVEL, t_quantile
 from creditscope.statistics.layers import spread
-from creditscope.statistics.margin import MANY, binomial_variance, squared_half_width
+from creditscope.statistics.margin import MANY, binomial_variance, squared_half_width_with, squared_quantile
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
+
+    from creditscope.statistics.margin import Numbers
 
 POINTS = 100.0
 QUANTILES = 64  # per arm
@@ -127,17 +130,27 @@ def seeds_to_settle(
 def _half_widths(question: Question, seeds: int) -> NDArray[numpy.float64]:
     """The half-widths over a grid of quantiles of the two spreads, images included."""
     import numpy
+
+    total, student = _grid(seeds)
+    images, level = question.image_variance, (1 + LEVEL) / 2
+    squared = squared_half_width_with(question.sd**2 * total, student, images, level)
+    widths: NDArray[numpy.float64] = numpy.maximum(numpy.sqrt(squared), question.narrowest)
+    return widths
+
+
+@lru_cache(maxsize=64)
+def _grid(seeds: int) -> tuple[NDArray[numpy.float64], Numbers]:
+    """The variance of a margin for sd = 1 and its t_ν², over a grid of quantiles of the two spreads."""
+    import numpy
     from scipy.special import gammaincinv
 
     freedom = seeds - 1
     middles = (numpy.arange(QUANTILES) + 0.5) / QUANTILES
-    variances = question.sd**2 * 2 * gammaincinv(freedom / 2, middles) / freedom / seeds
+    variances = 2 * gammaincinv(freedom / 2, middles) / freedom / seeds
     one, other = variances[:, None], variances[None, :]
-    total, scatter = one + other, (one**2 + other**2) / freedom
-    degrees = numpy.divide(total**2, scatter, out=numpy.full_like(scatter, MANY), where=scatter > 0)
-    squared = squared_half_width(total, degrees, question.image_variance, (1 + LEVEL) / 2)
-    widths: NDArray[numpy.float64] = numpy.maximum(numpy.sqrt(squared), question.narrowest)
-    return widths
+    total = one + other
+    degrees = freedom * total**2 / (one**2 + other**2)
+    return total, squared_quantile(degrees, (1 + LEVEL) / 2)
 
 
 def _first(holds: Callable[[int], bool]) -> int | None:

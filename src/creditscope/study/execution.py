@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from creditscope.records.labels import counted
+from creditscope.runs.spec import RunSpec
 from creditscope.study.display.board import board
 from creditscope.study.driver import StudyOptions, Summary, run_study
 from creditscope.study.engines.engine import Engine
@@ -59,17 +60,31 @@ def closing(summary: Summary, runs: Plan, store: Store) -> str:
 
 
 def _load_data(runs: Plan, store: Store, engine: Engine, options: StudyOptions) -> None:
-    """Load every dataset once, so that it is fetched before several processes ask for it; the engine starts beside."""
-    needed = [runs[key] for key, state in store.ended_states(runs).items() if options.asks_for(key, state, store)]
+    """Load every new dataset once, so that it is fetched before several processes ask for it; the engine starts beside.
+
+    A dataset with which this store has trained a run is here already: the workers load it, and no torch is imported.
+    """
+    ended = store.ended_states(runs)
+    needed = [runs[key] for key, state in ended.items() if options.asks_for(key, state, store)]
     if not needed:
         return
     engine.expect(len(needed))
+    new = {_data(spec): spec for spec in needed}
+    for key, state in ended.items():
+        if state is RunState.DONE and _data(runs[key]) in new and store.trained(key) is not None:
+            del new[_data(runs[key])]
+    if not new:
+        return
     from creditscope.datasets import datasets
     from creditscope.runs.run import load_plugins
 
-    for spec in {(spec.data, str(spec.data_options)): spec for spec in needed}.values():
+    for spec in new.values():
         load_plugins(spec)
         datasets[spec.data](options.data_folder, **spec.data_options)
+
+
+def _data(spec: RunSpec) -> tuple[str, str]:
+    return spec.data, str(spec.data_options)
 
 
 @contextmanager

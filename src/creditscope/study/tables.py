@@ -104,7 +104,8 @@ def table_of(
     by_resolved = {_json(record.resolved): key for key, record in records.items() if record.resolved}
     judging = _Judging(records, by_spec, by_resolved, protocol, limits or {})
     rows = [judging.row(name, group) for name, group in zip(names, groups.values(), strict=True)]
-    return [row.model_copy(update={"best_frozen": _above_best(row, rows)}) for row in rows]
+    frozen = _best_frozen(rows)
+    return [row.model_copy(update={"best_frozen": _above_best(row, frozen)}) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,16 +217,22 @@ def _in_order(findings: Mapping[str, Finding]) -> dict[str, Finding]:
     return {code: findings[code] for code in sorted(findings, key=natural_key)}
 
 
-def _above_best(row: AuditRow, rows: Iterable[AuditRow]) -> float | None:
+def _best_frozen(rows: Iterable[AuditRow]) -> dict[str, float]:
+    """The mean accuracy of the best frozen control of any method, by setting."""
+    best: dict[str, float] = {}
+    for row in rows:
+        if row.spec.control == "frozen" and row.accuracy is not None:
+            setting = _setting(row)
+            best[setting] = max(row.accuracy.mean, best.get(setting, row.accuracy.mean))
+    return best
+
+
+def _above_best(row: AuditRow, frozen: Mapping[str, float]) -> float | None:
     """Points between a row's mean and that of the best frozen control of any method in the same setting."""
     if row.accuracy is None or row.spec.control != "none":
         return None
-    frozen = [
-        other.accuracy.mean
-        for other in rows
-        if other.spec.control == "frozen" and other.accuracy is not None and _setting(other) == _setting(row)
-    ]
-    return POINTS * (fmean(row.accuracy.values) - max(frozen)) if frozen else None
+    best = frozen.get(_setting(row))
+    return None if best is None else POINTS * (fmean(row.accuracy.values) - best)
 
 
 def _setting(row: AuditRow) -> str:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -25,7 +26,6 @@ class Board:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._runs: Plan = {}
-        self._labels: dict[str, str] = {}
         self._epochs: dict[str, int] = {}  # epochs done, by the key of a run under way
         self._started: dict[str, float] = {}
         self._waiting: dict[str, None] = {}
@@ -42,9 +42,14 @@ class Board:
 
     def begin(self, runs: Plan, done: int, pace: Pace, workers: int) -> None:
         """Begin a study of which some runs are done."""
-        self._runs, self._labels = runs, run_labels(runs)
+        self._runs = runs
         self._pace, self._workers, self.ended = pace, workers, done
         self.line(f"{counted(len(runs), 'run')}: {done} done, {len(runs) - done} to run, {workers} in parallel")
+
+    @cached_property
+    def _labels(self) -> dict[str, str]:
+        """By key; made when the first run ends, since those of thousands take longer than it takes to start one."""
+        return run_labels(self._runs)
 
     def wait_for(self, keys: Iterable[str]) -> None:
         """Set the runs that have not started yet."""
