@@ -8,11 +8,24 @@ import pytest
 import torch
 from tests.diagnostics.evidence_by_hand import evidence
 
+from creditscope.evidence.alignment import Alignment
+from creditscope.evidence.credit import CreditEvidence, HiddenBackprop, LabelDependence, LabelLeak, Null
 from creditscope.evidence.records import NO_ERRORS, ReadoutProfile, Rival, percentile
 
 HIDDEN = [[1.0, 4.0, 2.0], [3.0, 2.0, 8.0], [5.0, 1.0, 9.0]]
 GRADIENT = [[0.5, 0.1, 0.3], [0.2, 0.9, 0.4], [0.7, 0.6, 0.8]]
 ERROR = [0.5, 0.0, 2.0]  # the second image has none
+
+
+def test_what_was_not_measured_is_nothing_or_says_why() -> None:
+    given = evidence()
+    assert (given.images, given.batches, given.matched_seeds, given.named_seeds) == (0, 0, True, False)
+    credit = CreditEvidence(Alignment((1.0,), (1.0,), (0,), 4))
+    assert (credit.local, credit.images) == (True, 0)
+    assert (Null((), ()).images, LabelDependence((), ()).images) == (0, 0)
+    leak, hidden = LabelLeak(0.5), HiddenBackprop(())
+    assert (leak.flipped, leak.images, leak.trials) == (0, 0, 1)
+    assert (hidden.images, hidden.reads_network) == (0, True)
 
 
 def test_medians_are_the_lower_middle_over_all_images() -> None:

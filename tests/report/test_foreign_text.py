@@ -58,7 +58,10 @@ def test_no_cell_of_a_foreign_text_is_a_formula():
     assert any(row["note"].endswith("$x$") for row in rows)
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-", "=" * 50])
+@pytest.mark.parametrize(
+    "text",
+    ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-", "=" * 50, "\n=1", "＝1+1", "\u200b=1", " \ufeff@A1"],
+)
 def test_a_text_that_a_spreadsheet_would_compute_is_marked(text):
     assert cell(text) == printable(f"'{text}")
 

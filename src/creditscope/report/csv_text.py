@@ -9,7 +9,8 @@ from typing import Any
 
 from creditscope.terminal import printable
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # the wide ones count in some countries
+UNSEEN = " \xa0\u3000\u200b\u2060\ufeff"  # that a program may drop from the start of a cell
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
@@ -31,7 +32,7 @@ def cell(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    return printable(value if not value.startswith(FORMULA) or _numbers(value) else f"'{value}")
+    return printable(value if not value.lstrip(UNSEEN).startswith(FORMULA) or _numbers(value) else f"'{value}")
 
 
 def _numbers(text: str) -> bool:
