@@ -17,7 +17,7 @@ from creditscope import __version__
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.datasets.tensors import Dataset
-from creditscope.errors import BadFile, InvalidInput
+from creditscope.errors import BadFile, DamagedFile, InvalidInput
 from creditscope.methods.bp import Backprop
 from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.fa import BlockFeedback
@@ -29,6 +29,7 @@ from creditscope.records.run import HistoryRow
 from creditscope.training.checkpoint import Checkpoint
 from creditscope.training.fit import fit
 from creditscope.training.recipe import Recipe
+from creditscope.training.snapshots import Snapshot, read_snapshot, write_snapshot
 
 RECIPE = Recipe(epochs=2, batch_size=16, learning_rate=1e-2)
 CLASSES = 3
@@ -513,3 +514,25 @@ def test_the_snapshot_of_another_run_is_refused(other: dict[str, Any], tmp_path:
     with pytest.raises(BadFile, match="is the snapshot of another run") as found:
         trained(**other, snapshot=path)
     assert "would mix two runs in one record. Remove it" in str(found.value)
+
+
+def without_generator(found: Snapshot) -> Snapshot:
+    return replace(found, tensors={name: t for name, t in found.tensors.items() if name != "generator"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        without_generator,
+        lambda found: replace(found, tensors={name: t.flatten()[:1] for name, t in found.tensors.items()}),
+        lambda found: replace(found, tensors=found.tensors | {"optimiser.x.y": torch.ones(1)}),
+        lambda found: replace(found, history=found.history * 9),
+        lambda found: replace(found, history=found.history[1:]),
+    ],
+)
+def test_a_snapshot_that_does_not_fit_its_run_is_refused(change: Any, tmp_path: Path) -> None:
+    path = tmp_path / "snapshot"
+    trained(snapshot=path, snapshot_seconds=0.0)
+    write_snapshot(path, change(read_snapshot(path)))
+    with pytest.raises(DamagedFile, match="The snapshot does not fit its run"):
+        trained(snapshot=path)

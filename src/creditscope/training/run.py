@@ -13,11 +13,12 @@ from torch import Tensor
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.datasets.tensors import Dataset
-from creditscope.errors import InvalidInput
+from creditscope.errors import DamagedFile, InvalidInput
 from creditscope.methods.descent import Descent, laid_out
 from creditscope.methods.rule import BoundRule, CreditRule, Diverged, Feedback, Moment, run_generator
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.run import Divergence, HistoryRow
+from creditscope.terminal import one_line
 from creditscope.training.history import Done, measured
 from creditscope.training.recipe import Recipe
 from creditscope.training.snapshots import Snapshot, gathered
@@ -118,9 +119,18 @@ class Run:
         return Snapshot(identity, tensors, tuple(self.history))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Resume from a snapshot."""
+        """Resume from a snapshot; one whose tensors or rows are not those of this run is refused."""
+        try:
+            if [row.epoch for row in snapshot.history] != list(range(min(len(snapshot.history), self.recipe.epochs))):
+                raise ValueError("its history is not that of the run's first epochs")
+            self.feedback = snapshot.restore(self.network, self.feedback, self.optimiser, self.generator)
+        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+            reason = one_line(f"{type(error).__name__}: {error}", 200)
+            raise DamagedFile(
+                f"The snapshot does not fit its run: {reason}.\n"
+                "Resuming from it would end elsewhere. Remove it to start the run again."
+            ) from error
         self.history = list(snapshot.history)
-        self.feedback = snapshot.restore(self.network, self.feedback, self.optimiser, self.generator)
 
 
 def _epoch_seed(seed: int, epoch: int) -> int:
