@@ -70,6 +70,12 @@ def test_the_smallest_and_largest_numbers_of_float32_have_a_direction(size):
     assert exact_cosines(a, torch.tensor([[1.0, 1.0]])).item() == pytest.approx(0.5**0.5)
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_float64_vectors_whose_squares_are_beyond_float64_have_a_direction(size):
+    a, g = (side.double() for side in vectors())
+    assert torch.allclose(exact_cosines(a * size, g * size), exact_cosines(a, g))
+
+
 def test_a_zero_vector_has_no_cosine():
     zero, one = torch.zeros(1, 3), torch.ones(1, 3)
     assert all(math.isnan(exact_cosines(*pair).item()) for pair in ((zero, one), (one, zero), (zero, zero)))
@@ -94,7 +100,7 @@ def test_the_ledger_averages_the_samples_that_have_a_cosine_and_counts_the_other
 
 def test_the_clamped_mean_is_that_of_the_usual_tool_on_the_mean_loss_of_128_samples():
     a, g = vectors(7)
-    g = g * 1e-6  # so small that 1/128 of it is clamped
+    g = g * 1e-7  # so small that 1/128 of it is clamped
     ledger = AlignmentLedger()
     for part in (slice(0, 4), slice(4, 7)):
         ledger.add([a[part]], [g[part]])
@@ -121,6 +127,7 @@ def test_unit_vectors_have_length_one_and_the_direction_of_their_vector(scale, d
     assert torch.allclose(unit.double(), expected, atol=1e-6)
     assert torch.allclose(cosines_with([unit, unit], [a, 3 * a]), exact_cosines(a, g).expand(2, -1), atol=1e-5)
     assert unit_vectors(torch.zeros(1, 3)).isnan().all()
+    assert torch.equal(unit_vectors((g * scale).view(2, 3, 9)), unit.view(2, 3, 9))
 
 
 def test_the_mean_of_draws_counts_what_is_defined_in_each():

@@ -66,7 +66,7 @@ def test_layers_of_unlike_positions_have_no_common_table() -> None:
 @pytest.mark.parametrize(
     ("shape", "rows", "copies", "flat"),
     [((4, 3), 4, 1, False), ((4, 3), 8, 2, False), ((4, 2, 3), 8, 1, False), ((4, 2, 3), 4, 1, True),
-     ((4, 2, 3), 12, 3, True)],
+     ((4, 2, 3), 12, 3, True), ((4, 2, 1), 8, 1, False)],
 )  # fmt: skip
 def test_every_row_has_the_error_of_its_sample_or_position(
     shape: tuple[int, ...], rows: int, copies: int, flat: bool

@@ -46,6 +46,13 @@ def test_images_without_an_error_have_no_sensitivity() -> None:
     assert given.influences.tolist() == [pytest.approx(row) for row in steps]
 
 
+def test_tails_are_the_tenth_of_a_hundred_images_and_a_small_error_counts_too() -> None:
+    norms = torch.arange(1.0, 102.0).expand(2, -1)
+    given = evidence(norms, norms, torch.full((101,), 0.5))
+    assert given.sensitivity_tails.tolist() == [2 * 11.0**2] * 2
+    assert given.gain_tails.tolist() == [2 * 11.0] * 2
+
+
 def test_products_over_positions_take_the_place_of_those_of_norms() -> None:
     given = evidence(HIDDEN, GRADIENT, ERROR, state_products=torch.ones(3, 3), step_products=2 * torch.ones(2, 3))
     assert given.sensitivities.tolist() == [[2.0, 0.5]] * 3
@@ -94,6 +101,7 @@ def test_the_rival_is_the_most_accurate_one() -> None:
     assert profile.rival.name == "blocks set back"
     assert profile.late_rise == pytest.approx(0.4)
     assert ReadoutProfile((0.3,), rivals, 100, 50).late_rise == 0.0
+    assert ReadoutProfile((0.3, 0.5), rivals, 100, 50).late_rise == 0.0
 
 
 @pytest.mark.parametrize(

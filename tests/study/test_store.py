@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.study.made import record
+from tests.study.test_tables import HEALTHY, report
 
 from creditscope.errors import BadFile, DamagedFile, UnknownName
 from creditscope.records.run import RunRecord
+from creditscope.records.summary import RunSummary
 from creditscope.runs.spec import RunSpec
+from creditscope.study import checked
 from creditscope.study import lock as lock_module
 from creditscope.study import store as module
 from creditscope.study.checked import Checked
@@ -145,6 +149,7 @@ def test_litter_is_what_nobody_will_read_again(store):
     committed(store)
     dead = 2**22 + 1  # above the largest process id
     other = "00000000000000aa"
+    (store.folder / "!").touch()  # before all others
     names = [
         f"{KEY}.snapshot",
         f"{other}.snapshot",
@@ -211,6 +216,8 @@ def test_the_states_of_many_runs_are_those_of_each(store, tmp_path):
     assert store.state(done) is store.states([done])[done] is RunState.DONE
     for held in (lock, again):
         held.release()
+    (store.folder / missing).mkdir()  # without a record in it
+    assert store.ended_states([missing]) == {missing: store.ended(missing)} == {missing: "missing"}
     empty = Store(tmp_path / "none")
     assert (empty.keys(), empty.states([missing]), list(empty.litter())) == ([], {missing: "missing"}, [])
 
@@ -226,7 +233,7 @@ def test_a_failure_says_how_often_when_and_of_which_run(store):
     with pytest.raises(ValueError, match="network"):
         Failure(key=KEY, spec={"network": 3}, error="", traceback="")
     (store.folder / f"{KEY}.failed.json").write_text("{}")
-    assert "is not a valid failure" in store.failure(KEY).error
+    assert re.search(r"is not a valid failure: \d validation errors", store.failure(KEY).error)
 
 
 def test_the_record_of_another_run_is_neither_read_nor_summed_up(store):
@@ -245,6 +252,44 @@ def test_the_record_of_another_run_is_neither_read_nor_summed_up(store):
         store.record(OTHERS[1])
 
 
+def test_a_summary_holds_the_report_unless_it_is_that_of_a_control(store):
+    store.commit(SPEC.key, b"weights", record(SPEC, report=report(HEALTHY)))
+    found = store.summary(SPEC.key)
+    assert isinstance(found, RunSummary)
+    assert found.report is not None
+    assert store.summary(SPEC.key, control=True).report is None
+
+
+def test_a_committed_record_that_is_a_link_to_nothing_is_told(tmp_path):
+    (tmp_path / f"{KEY}.json").symlink_to("nowhere")
+    store = Store(tmp_path / "store", [tmp_path])
+    assert "cannot be read" in store.damage(KEY)
+    assert store.ended(KEY) is RunState.MISSING
+
+
+def test_many_records_are_hashed_once(store, monkeypatch):
+    monkeypatch.setattr(checked, "WORTH", 1)
+    committed(store)
+    assert not (store.folder / checked.CHECKED).exists()
+    store.ended_states([KEY])
+    assert (store.folder / checked.CHECKED).exists()
+
+
+def test_a_store_is_made_with_the_folders_above_it_and_only_once(tmp_path):
+    store = Store(tmp_path / "a" / "b" / "c")
+    store.prepare()
+    store.prepare()
+    assert store.folder.is_dir()
+
+
+def test_a_process_is_asked_for_and_not_disturbed(monkeypatch):
+    asked = []
+    monkeypatch.setattr(module.os, "kill", lambda *call: asked.append(call))
+    assert module._alive("snapshot.123.part")
+    assert asked == [(123, 0)]
+    assert not module._alive("snapshot.part")
+
+
 def test_a_record_that_is_amended_ends_the_failure_of_its_audit(store):
     committed(store)
     store.fail(failure())
@@ -259,6 +304,8 @@ def test_only_weights_that_are_about_to_be_used_are_compared(store):
     committed(store, SPEC.key)
     weights = store.folder / SPEC.key / "weights.safetensors"
     assert store.recover(SPEC.key, weights=True) == []
+    store.snapshot(SPEC.key).write_bytes(b"damaged")
+    assert "The run starts again from its first epoch" in store.recover(SPEC.key)[0]
     weights.write_bytes(b"others")
     assert store.recover(SPEC.key) == []
     assert store.state(SPEC.key) is RunState.DONE
