@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -12,8 +14,19 @@ from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
-from creditscope.methods.local import check_normalisation, forward_in_pieces, normalise, output_error
-from creditscope.methods.rule import EVERYTHING, Scope
+from creditscope.methods.dfa import DirectFeedback
+from creditscope.methods.local import (
+    check_index,
+    check_normalisation,
+    drawn_again,
+    forward_in_pieces,
+    local_pass,
+    normal,
+    normalise,
+    output_error,
+    read_out,
+)
+from creditscope.methods.rule import EVERYTHING, Feedback, Scope
 from creditscope.networks.staged import StagedNetwork
 
 SHAPES = [(6, 7), (6, 3, 5), (6, 2, 3, 4)]
@@ -114,3 +127,72 @@ def test_the_readout_learns_by_its_exact_gradient(network: StagedNetwork, batch:
 def test_credit_can_be_had_without_gradients_switched_on(network: StagedNetwork, batch: Batch) -> None:
     with torch.no_grad():
         assert forward_in_pieces(network, batch, EVERYTHING).stages[0].requires_grad
+
+
+def test_an_unknown_index_is_refused() -> None:
+    check_index("input")
+    with pytest.raises(InvalidInput, match="index must be 'output' or 'input', got 'both'"):
+        check_index("both")
+
+
+def test_the_readout_alone_is_differentiated_at_any_state(network: StagedNetwork, batch: Batch) -> None:
+    state = network.states(batch.inputs)[-1].detach()
+    found = read_out(network, state, batch.labels)
+    leaf = state.clone().requires_grad_()
+    logits = network.readout(leaf)
+    losses = F.cross_entropy(logits, batch.labels, reduction="none")
+    (slope,) = torch.autograd.grad(losses.sum(), leaf, retain_graph=True)
+    torch.testing.assert_close(found.slope, slope)
+    torch.testing.assert_close(found.logits, logits.detach())
+    torch.testing.assert_close(found.error, output_error(logits.detach(), batch.labels))
+    outside = network.readout_parameters()
+    gradients = torch.autograd.grad(losses.mean(), list(outside.values()), allow_unused=True)
+    expected = {name: gradient for name, gradient in zip(outside, gradients, strict=True) if gradient is not None}
+    assert found.gradients.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found.gradients[name], gradient, msg=name)
+    with torch.no_grad():
+        assert torch.equal(read_out(network, state, batch.labels).slope, found.slope)
+
+
+def test_feedback_is_drawn_again_in_the_same_order_with_the_same_shapes() -> None:
+    shapes = {"B.0": (4, 3), "B.1": (4, 5), "B.2": (2, 5)}
+    first = Feedback({name: torch.zeros(shape) for name, shape in reversed(shapes.items())})
+    again = drawn_again(first, torch.Generator().manual_seed(3))
+    generator = torch.Generator().manual_seed(3)
+    for name, (rows, columns) in shapes.items():
+        plain = torch.randn(rows, columns, generator=generator) / rows**0.5
+        torch.testing.assert_close(again.tensors[name], plain)
+    assert normal(4000, 3, generator).square().sum(0).mean().item() == pytest.approx(1.0, rel=0.1)
+
+
+@pytest.mark.parametrize("how", ["sample", "batch", "none"])
+@pytest.mark.parametrize("shapes", [[(5, 3)] * 3, [(5, 3), (5, 4)], [(5, 2, 3)] * 2])
+def test_cotangents_are_normalised_signals_over_the_count_and_the_signals_stay(
+    how: str, shapes: list[tuple[int, ...]]
+) -> None:
+    signals = [drawn(shape, seed) for seed, shape in enumerate(shapes)]
+    before = [signal.clone() for signal in signals]
+    found = DirectFeedback(how).cotangents(signals, 7)  # type: ignore[arg-type]
+    for one, signal in zip(found, before, strict=True):
+        torch.testing.assert_close(one, normalise(signal, how) / 7)  # type: ignore[arg-type]
+    assert all(torch.equal(*pair) for pair in zip(signals, before, strict=True))
+
+
+def test_one_pass_serves_many_feedbacks(batch: Batch) -> None:
+    network, rule = small("resmlp"), DirectFeedback()
+    feedbacks = [rule.feedback(network, batch, torch.Generator().manual_seed(seed)) for seed in (1, 2)]
+    for feedback, signals in zip(feedbacks, rule.signals_under(network, feedbacks, batch), strict=True):
+        expected = rule.credit(network, feedback, batch).signals
+        assert all(torch.equal(one, two) for one, two in zip(signals, expected, strict=True))
+
+
+def test_a_regression_with_one_number_per_sample_has_a_column_of_errors(batch: Batch) -> None:
+    network = small("resmlp")
+    network.loss_fn = lambda outputs, targets: (outputs - targets).square()
+    with torch.enable_grad():
+        pieces = network.in_pieces(batch.inputs, EVERYTHING.learns)
+        seen = local_pass(network, batch, replace(pieces, logits=pieces.logits[:, 0]))
+    expected = 2 * (pieces.logits.detach()[:, 0] - batch.labels)
+    torch.testing.assert_close(seen.error, expected[:, None])
+    assert seen.count == 5
