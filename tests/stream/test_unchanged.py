@@ -47,6 +47,18 @@ def replace_data(model: Odd) -> None:
     model.net.embed.weight.data = model.net.embed.weight.data.clone()
 
 
+def clip_data(model: Odd) -> None:
+    model.net.embed.weight.data.clamp_(-0.01, 0.01)
+
+
+def write_by_numpy(model: Odd) -> None:
+    model.net.embed.weight.detach().numpy()[0, 0] += 1
+
+
+def add_hook(model: Odd) -> None:
+    model.net.out_ln.register_forward_hook(lambda *_: None)
+
+
 def replace_module(model: Odd) -> None:
     model.net.out_ln = nn.LayerNorm(8)
 
@@ -61,6 +73,9 @@ ACTS = {
     step: "the weight net.embed.weight",
     replace_weight: "the parameters of net.embed",
     replace_data: "the weight net.embed.weight",
+    clip_data: "the weight net.embed.weight",
+    write_by_numpy: "the weight net.embed.weight",
+    add_hook: "the forward hooks of net.out_ln",
     replace_module: "the modules of net",
     fill_gradient: "the gradient of net.embed.weight",
 }
@@ -84,7 +99,7 @@ def state(model: nn.Module) -> dict[str, tuple[int, bytes, bool, int, bytes | No
 @pytest.mark.parametrize("measure", ["audit", "monitor", "published"])
 def test_a_forward_pass_that_changes_the_model_is_named_and_undone(act, measure):
     model = Odd(act)
-    before, modules = state(model), [id(module) for module in model.modules()]
+    before, modules = state(model), [(id(module), len(module._forward_hooks)) for module in model.modules()]
     with pytest.raises(ModelChanged, match="was changed while it was measured") as caught:
         if measure == "audit":
             creditscope.audit(model, BATCHES, blocks="net.blocks")
@@ -96,7 +111,7 @@ def test_a_forward_pass_that_changes_the_model_is_named_and_undone(act, measure)
     assert ACTS[act] in str(caught.value)
     assert "The model has been put back" in str(caught.value)
     assert state(model) == before
-    assert [id(module) for module in model.modules()] == modules
+    assert [(id(module), len(module._forward_hooks)) for module in model.modules()] == modules
 
 
 def test_a_credit_function_that_steps_the_optimiser_is_named_and_undone():

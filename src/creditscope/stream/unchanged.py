@@ -1,4 +1,4 @@
-"""A model is measured without being changed: its weights, gradients and modules are kept, compared and put back."""
+"""A model is measured without being changed: weights, gradients, modules and hooks are kept, compared and put back."""
 
 from __future__ import annotations
 
@@ -12,25 +12,30 @@ from torch import Tensor, nn
 from creditscope.errors import CreditscopeError, ModelChanged
 
 NAMED = 5  # changes that an error lists
+MEMBERS = {
+    "_modules": "modules",
+    "_parameters": "parameters",
+    "_forward_hooks": "forward hooks",
+    "_forward_pre_hooks": "forward hooks",
+    "_backward_hooks": "backward hooks",
+    "_backward_pre_hooks": "backward hooks",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A tensor as it was: its storage and version show at no cost that nothing was written, its copy what was there."""
+    """A tensor as it was. Every bit is compared: what is written through `.data` or NumPy leaves no other trace."""
 
     tensor: Tensor
     data: Tensor  # the same storage; keeps it alive if the tensor gets another one
-    version: int
     copy: Tensor
 
     @classmethod
     def of(cls, tensor: Tensor) -> _Kept:
-        return cls(tensor, tensor.data, tensor._version, tensor.detach().clone())
+        return cls(tensor, tensor.data, tensor.detach().clone())
 
     def restore(self) -> bool:
         """Put the tensor back; whether its bits had changed."""
-        if self.tensor.data_ptr() == self.data.data_ptr() and self.tensor._version == self.version:
-            return False
         moved = self.tensor.data_ptr() != self.data.data_ptr() or self.tensor.shape != self.data.shape
         if moved:
             self.tensor.data = self.data
@@ -42,11 +47,13 @@ class _Kept:
 
 
 class _Model:
-    """The modules, parameters and gradients of a model, by name."""
+    """The modules, hooks, parameters and gradients of a model, by name."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._modules = [
-            (name, module, dict(module._modules), dict(module._parameters)) for name, module in model.named_modules()
+        self._members = [
+            (name, part, getattr(module, part), dict(getattr(module, part)))
+            for name, module in model.named_modules()
+            for part in MEMBERS
         ]
         self._weights = {name: (_Kept.of(p), p.requires_grad) for name, p in model.named_parameters()}
         self._gradients = {
@@ -56,15 +63,11 @@ class _Model:
     def restore(self) -> list[str]:
         """Put everything back; what had changed, in words."""
         changed = []
-        for name, module, modules, parameters in self._modules:
-            for what, now, before in (
-                ("modules", module._modules, modules),
-                ("parameters", module._parameters, parameters),
-            ):
-                if {key: id(value) for key, value in now.items()} != {key: id(v) for key, v in before.items()}:
-                    now.clear()
-                    now.update(before)
-                    changed.append(f"the {what} of {name or 'the model itself'}")
+        for name, part, now, before in self._members:
+            if {key: id(value) for key, value in now.items()} != {key: id(value) for key, value in before.items()}:
+                now.clear()
+                now.update(before)
+                changed.append(f"the {MEMBERS[part]} of {name or 'the model itself'}")
         for name, (kept, wanted) in self._weights.items():
             if kept.restore():
                 changed.append(f"the weight {name}")
@@ -81,7 +84,7 @@ class _Model:
 
 @contextmanager
 def unchanged(model: nn.Module) -> Iterator[None]:
-    """Put weights, gradients and modules back after the block; an error says which of them the block had changed.
+    """Put weights, gradients, modules and hooks back after the block; an error says which of them it had changed.
 
     Buffers are not compared: they are a layer's own memory, and `undisturbed` restores them.
     """
