@@ -1,4 +1,7 @@
-"""No knowable planted fault passes in silence, and no sound network fails."""
+"""No knowable planted fault passes in silence, and no sound network fails.
+
+Here half of them; `make validation` audits them all and writes the page.
+"""
 
 from __future__ import annotations
 
@@ -93,8 +96,8 @@ def test_a_planted_fault_is_noticed(fault: Fault) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [trained_once(fault) for fault in GRADED if fault not in QUICK])
-def test_every_planted_fault_is_noticed(fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [trained_once(fault) for fault in GRADED if fault not in QUICK][::2])
+def test_planted_faults_of_every_kind_are_noticed(fault: Fault) -> None:
     check_fault(fault)
 
 
@@ -104,8 +107,8 @@ def test_a_sound_network_does_not_fail(sound: Sound) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sound", [sound for sound in HEALTHY if sound not in AT_START], ids=label)
-def test_no_sound_network_fails(sound: Sound) -> None:
+@pytest.mark.parametrize("sound", [sound for sound in HEALTHY if sound not in AT_START][::2], ids=label)
+def test_sound_networks_of_every_kind_do_not_fail(sound: Sound) -> None:
     check_sound(sound)
 
 
