@@ -12,13 +12,14 @@
   const breath = () => new Promise((resolve) => setTimeout(resolve, 0));
 
   async function draw() {
+    await breath(); // texts and tables can be read before the first chart
     for (const figure of document.querySelectorAll("figure[data-chart]")) {
       const place = figure.querySelector(".canvas");
       try {
         const spec = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
+        for (const each of spec.params ?? []) if (each.name === "hidden") each.value = hidden(); // drawn once, not twice
         const { view } = await window.creditscopeDraw(place, spec, options);
         views.push(view);
-        if (hidden().length) await view.signal("hidden", hidden()).runAsync();
       } catch (error) {
         place.textContent = "This chart could not be drawn. Its numbers are in the tables.";
         console.error(error);
