@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from creditscope.evidence.ledger import GROUP, Ledger, _Columns, _Grouped
+from creditscope.evidence.ledger import Ledger, _Columns, _Grouped
 from creditscope.evidence.records import NO_ERRORS
 from creditscope.stream.reading import Read, Reading
 from creditscope.stream.trace import Trace
@@ -21,6 +21,8 @@ CLASSES = 4
 SHAPES: dict[str, list[tuple[int, ...]]] = {
     "flat": [(3,), (3,), (4,), (4,)],
     "one state": [(3,)],
+    "two states": [(3,), (3,)],
+    "two states of tokens": [(3, 4), (2, 4)],
     "tokens": [(3, 4), (3, 4), (3, 4)],
     "tokens of another number": [(3, 4), (2, 4), (2, 4)],
     "tokens, then flat": [(3, 4), (4,), (4,)],
@@ -204,9 +206,9 @@ def test_rows_that_are_put_or_scaled_are_those_of_the_latest_columns() -> None:
     columns.add([torch.ones(1), torch.ones(1), torch.ones(1)])
     exact = torch.tensor([1e-300], dtype=torch.float64)
     assert columns.put(1, [exact, 2 * exact]).tolist() == [[1e-300], [2e-300]]
-    columns.scale([3.0, 1.0])
+    columns.scale([2.0, 1.0])
     columns.add([torch.full((1,), 5.0)] * 3)
-    assert columns.table(0).tolist() == [[1.0, 1.0, 3.0, 5.0], [1.0, 1.0, 1e-300, 5.0], [1.0, 1.0, 2e-300, 5.0]]
+    assert columns.table(0).tolist() == [[1.0, 1.0, 2.0, 5.0], [1.0, 1.0, 1e-300, 5.0], [1.0, 1.0, 2e-300, 5.0]]
 
 
 def slow_units(gradients: Tensor, size: int | None, batches: list[int]) -> list[Tensor]:
@@ -237,9 +239,9 @@ def test_directions_are_sums_of_the_groups_units(size: int | None, batches: list
 
 
 def test_of_two_full_groups_the_directions_are_those_and_of_fewer_those_of_the_batches() -> None:
-    for count, expected in ((2 * GROUP, (2, GROUP)), (2 * GROUP - 1, (3, None))):
+    for count, expected in ((256, (2, 128)), (255, (3, None))):
         gradient, book = drawn(0, count, 2), ledger()
-        for part in gradient.split([GROUP, 1, count - GROUP - 1]):
+        for part in gradient.split([128, 1, count - 129]):
             book.add_states([part, part], [part, part])
         found = book.evidence().directions
         assert found is not None
@@ -273,6 +275,21 @@ def test_infinite_numbers_are_counted_where_they_are(place: str, shape: tuple[in
 
 
 def test_a_number_whose_square_is_infinite_is_finite_itself() -> None:
-    huge, book = torch.full((4, 3), 1e30), ledger()
-    book.add_states([huge, huge], [huge, huge])
-    assert book.evidence().non_finite == {"states": 0, "gradients": 0}
+    for layers in (1, 2):
+        huge, book = torch.full((4, 3), 1e30), ledger()
+        book.add_states([huge] * layers, [huge] * layers)
+        assert book.evidence().non_finite == {"states": 0, "gradients": 0}
+        assert book.evidence().hidden_norms.flatten().tolist() == pytest.approx([1e30 * 3**0.5] * 4 * layers)
+
+
+def test_a_state_without_any_number_is_counted_whole() -> None:
+    nothing, book = torch.full((4, 3), math.nan), ledger()
+    book.add_states([nothing], [torch.ones(4, 3)])
+    assert book.evidence().non_finite == {"states": 12, "gradients": 0}
+
+
+def test_a_token_that_is_not_read_is_counted_beside_a_flat_state() -> None:
+    tokens, flat, book = torch.ones(2, 3, 4), torch.ones(2, 4), ledger()
+    tokens[1, 2, 3] = math.nan
+    book.add_states([tokens, flat], [torch.ones(2, 3, 4), flat])
+    assert book.evidence().non_finite == {"states": 1, "gradients": 0}
