@@ -62,3 +62,12 @@ def test_an_unknown_option_is_refused_with_the_nearest_one() -> None:
 def test_a_value_of_another_kind_is_refused(known: Any, value: Any, wanted: str) -> None:
     with pytest.raises(InvalidInput, match=f"x of method 'made' is (.|\n)*Give {wanted}"):
         filled("method", "made", {"x": known}, {"x": value})
+
+
+def test_steps_without_end_and_numbers_beyond_float_are_refused() -> None:
+    assert filled("method", "ep", {"steps": 20}, {"steps": 10**6}) == {"steps": 10**6}
+    with pytest.raises(InvalidInput, match=r"steps of method 'ep' is 1,000,001\.\n.* no run would end"):
+        filled("method", "ep", {"steps": 20}, {"steps": 10**6 + 1})
+    assert filled("network", "mlp", {"d": 20}, {"d": 10**7}) == {"d": 10**7}  # whose memory is checked
+    with pytest.raises(InvalidInput, match="kappa of method 'ep' is 1000"):
+        filled("method", "ep", {"kappa": 0.01}, {"kappa": 10**400})

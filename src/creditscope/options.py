@@ -15,6 +15,8 @@ Option = Scalar | tuple[Scalar, ...]
 
 # Leading parameters that are no options, because the builder passes them: shape and classes, the cache folder.
 PASSED = {"network": 2, "method": 0, "data": 1}
+MOST_STEPS = 10**6  # of a method in a batch: a misprint is refused before it is run
+LARGEST = 10**300  # of a whole number that stands for a float
 KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
 
 
@@ -37,10 +39,17 @@ def filled(part: str, name: str, known: Mapping[str, Option], given: Mapping[str
     for option in given:
         if option not in known:
             raise UnknownName(unknown(f"option of {owner}", option, known))
-    return {
+    values = {
         option: _value(f"{option} of {owner}", given[option], default) if option in given else default
         for option, default in known.items()
     }
+    for option, value in values.items():
+        if part == "method" and type(value) is int and value > MOST_STEPS:
+            raise InvalidInput(
+                f"{option} of {owner} is {value:,}.\n"
+                f"Every batch would take that many steps or draws, and no run would end. Give at most {MOST_STEPS:,}."
+            )
+    return values
 
 
 def _value(label: str, value: Any, default: Option) -> Option:
@@ -55,7 +64,7 @@ def _value(label: str, value: Any, default: Option) -> Option:
 
 def _scalar(label: str, value: Any, default: Scalar) -> Scalar:
     kind = type(default)
-    if kind is float and type(value) is int:
+    if kind is float and type(value) is int and abs(value) < LARGEST:
         return float(value)
     if type(value) is kind:
         return value

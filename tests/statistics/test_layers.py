@@ -29,8 +29,8 @@ def test_exact_layers_are_left_out_unless_nothing_else_is_left() -> None:
 def test_a_z_score_counts_standard_deviations_of_the_draws() -> None:
     assert spread([1.0, 2.0, 3.0]) == 1.0
     assert spread([1.0, 2.0]) == pytest.approx(math.sqrt(0.5))
-    assert z_score(5.0, [1.0, 2.0, 3.0]) == 3.0
-    assert z_score(-1.0, [1.0, 2.0, 3.0]) == -3.0
+    assert z_score(10.0, [2.0, 4.0, 6.0]) == 3.0
+    assert z_score(-2.0, [2.0, 4.0, 6.0]) == -3.0
 
 
 @pytest.mark.parametrize("draws", [[], [1.0], [2.0, 2.0], [1.0, math.nan], [1.0, math.inf]])

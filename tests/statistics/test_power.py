@@ -120,7 +120,7 @@ def test_one_seed_says_nothing_about_how_many_more_are_needed() -> None:
     ("given", "message"),
     [
         ({"sd": -1, "margin": 3}, "sd = -1"),
-        ({"sd": math.nan, "margin": 3}, "not all finite"),
+        ({"sd": math.nan, "margin": 3}, "not all between -100 and 100"),
         ({"sd": 1, "margin": 2}, "The margin equals the limit, 2 points"),
         ({"sd": 1, "margin": 3, "images": 0}, "images must be at least 1, got 0"),
         ({"sd": 1, "margin": 3, "differing": 20}, "differing must be a share above 0 and at most 1, got 20"),
@@ -177,12 +177,16 @@ def test_where_nothing_varies_the_margin_decides() -> None:
     assert expected_half_width(Question(0, 3), 2) == pytest.approx(0, abs=1e-100)
 
 
-@pytest.mark.parametrize("given", [{"sd": 0}, {"images": 1}, {"images": 9, "differing": 1}, {"limit": -2.0}])
+@pytest.mark.parametrize(
+    "given", [{"sd": 0}, {"sd": 100}, {"margin": -100}, {"limit": 100.0}, {"images": 1}, {"images": 9, "differing": 1}]
+)
 def test_the_ends_of_what_is_allowed_are_allowed(given: dict) -> None:
     Question(**{"sd": 1, "margin": 3, **given})
 
 
-@pytest.mark.parametrize("given", [{"margin": math.inf}, {"limit": math.nan}, {"sd": math.inf}, {"differing": 0}])
+@pytest.mark.parametrize(
+    "given", [{"margin": 100.1}, {"limit": math.nan}, {"limit": -100.1}, {"sd": 1e300}, {"differing": 0}]
+)
 def test_what_lies_beyond_is_refused(given: dict) -> None:
     with pytest.raises(InvalidInput):
         Question(**{"sd": 1, "margin": 3, **given})
