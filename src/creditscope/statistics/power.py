@@ -55,7 +55,8 @@ class Question:
         if not (0 <= self.sd <= POINTS and abs(self.margin) <= POINTS and abs(self.limit) <= POINTS):
             raise InvalidInput(
                 f"sd = {self.sd:g}, margin = {self.margin:g} and limit = {self.limit:g} are not all between -100 and "
-                "100, with sd at least 0.\nNo number of seeds follows from them. Give percentage points: --sd 1 --margin 3."
+                "100, with sd at least 0.\n"
+                "No number of seeds follows from them. Give percentage points: --sd 1 --margin 3."
             )
         if self.images is not None and self.images < 1:
             raise InvalidInput(
