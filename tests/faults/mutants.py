@@ -68,7 +68,7 @@ BROKEN = 86  # an exit code that nothing else has
 KILLED = ("killed", "timeout")
 SECONDS = 30.0  # beyond five times what the tests of a mutant take
 # Our package has a pytest plugin, so that pytest would import all of it in its own way, without the mutant.
-SILENT = ["-q", "-x", "--assert=plain", "-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none"]
+SILENT = ["-q", "-x", "--assert=plain", "--tb=native", "-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none"]
 
 
 def path_of(module: str) -> Path:
