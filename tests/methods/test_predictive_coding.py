@@ -273,9 +273,9 @@ def test_blocks_that_run_as_one_relax_as_they_do_one_by_one(multipliers: bool, b
     seen = forward_in_pieces(network, batch, EVERYTHING)
     for steps in (1, 2, 13):
         rule = PredictiveCoding(steps=steps, step_size=0.2, multipliers=multipliers)
-        network.stackable = True
+        network.runs_stages_at_once = True
         together, update = rule.relax(network, seen, 0.2), rule.credit(network, Feedback(), batch)
-        network.stackable = False
+        network.runs_stages_at_once = False
         apart, expected = rule.relax(network, seen, 0.2), rule.credit(network, Feedback(), batch)
         for found, wanted in ((together.states, apart.states), (together.tensions, apart.tensions)):
             torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-12)

@@ -184,7 +184,8 @@ class PredictiveCoding(LocalRule):
     def relax(self, network: StagedNetwork, seen: LocalPass, size: Tensor | float) -> Relaxed:
         """T simultaneous steps of the states from the forward pass; samples do not interact."""
         one = torch.ones_like(seen.error[:, 0])
-        states: Levels = torch.stack(seen.hiddens) if network.stackable and network.depth else list(seen.hiddens)
+        at_once = network.runs_stages_at_once and network.depth
+        states: Levels = torch.stack(seen.hiddens) if at_once else list(seen.hiddens)
         multipliers = each(torch.zeros_like, states)
         slopes = each(torch.zeros_like, states)
         slopes[-1] = seen.deepest

@@ -52,7 +52,7 @@ class ScaledResidualMLP(StagedNetwork):
     depth   number of blocks; the L of the scale counts input and output layer too, L = depth + 2
     """
 
-    stackable = True
+    runs_stages_at_once = True
 
     def __init__(
         self,

@@ -99,7 +99,7 @@ class StagedNetwork(nn.Module, metaclass=Seeded):
     residual: bool = True
     token: Literal["first", "mean", "all"] | int = "first"  # which vector stands for a state with tokens
     terminal_layernorm: bool = False  # whether a LayerNorm precedes the read-out
-    stackable: bool = False  # whether `stacked_stages` runs all blocks at once
+    runs_stages_at_once: bool = False  # whether `stacked_stages` runs all blocks at once
     loss_fn: Callable[[Tensor, Tensor], Tensor] | None = None  # (logits, labels) -> losses; None for cross-entropy
     blocks: nn.ModuleList
 
