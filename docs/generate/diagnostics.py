@@ -75,8 +75,10 @@ def _role(entry: Diagnostic) -> str:
         return "measured"
     if entry.code in replacing:
         return f"can fail a network without {', '.join(replacing[entry.code].requires)}"
-    if entry.code in {code.partition(":")[0] for code in protocol.codes}:
-        return "can fail a network"
+    asked = [{code.partition(":")[0] for code in mode.requires} for mode in protocol.modes]
+    if modes := [codes for codes in asked if entry.code in codes]:
+        others = sorted(set().union(*modes) - {entry.code}) if all(len(codes) > 1 for codes in modes) else []
+        return "can fail a network" + (f" together with {', '.join(others)}" if others else "")
     return "a warning" if entry.warns else "advisory"
 
 

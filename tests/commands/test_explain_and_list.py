@@ -31,6 +31,16 @@ def test_the_role_of_a_diagnostic_is_read_from_the_protocols(creditscope):
     assert "protocol april" not in creditscope("explain", "D1").out
 
 
+def test_forms_beside_the_plain_one_and_stand_ins_say_what_they_can_fail(creditscope):
+    tail = " ".join(creditscope("explain", "D2:tail").out.split())
+    assert "strict: exploded stream, together with D1:stream, unless its cause is `without growth`" in tail
+    assert "in place of" not in tail.partition("Counts in")[2]
+    read = " ".join(creditscope("explain", "D10").out.split())
+    assert "protocol strict: unused depth, where D3 lacks its control" in read
+    drift = " ".join(creditscope("explain", "D4").out.split())
+    assert "strict: measured without a limit, cannot fail a network" in drift
+
+
 def test_an_unknown_code_suggests_the_nearest(creditscope):
     done = creditscope("explain", "D21")
     assert done.code == 2

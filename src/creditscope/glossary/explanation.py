@@ -12,7 +12,7 @@ from creditscope.errors import UnknownName
 from creditscope.glossary import Term, by_group, term_named, terms
 from creditscope.linting.rules import LintRule, lint_rules
 from creditscope.options import options_of
-from creditscope.protocols import PROTOCOLS
+from creditscope.protocols import PROTOCOLS, AuditProtocol
 from creditscope.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -123,20 +123,34 @@ def of_lint_rule(rule: LintRule) -> Explanation:
 
 def roles(entry: Diagnostic) -> Iterator[str]:
     """The part that a diagnostic has in every protocol, one line each."""
-    if not any(protocol.variants.get(entry.code, "") == entry.variant for protocol in PROTOCOLS.values()):
+    using = [protocol for protocol in PROTOCOLS.values() if _key_in(protocol, entry)]
+    if not using:
         yield f"every protocol: in place of {entry.code}, where an audit cannot use that"
-    for protocol in PROTOCOLS.values():
-        if protocol.variants.get(entry.code, "") != entry.variant:
-            continue
-        modes = [mode for mode in protocol.modes if entry.code in mode.requires]
-        for mode in modes:
-            others = " and ".join(code for code in protocol.codes if code in mode.requires and code != entry.code)
-            cause = mode.requires[entry.code]
+    for protocol in using:
+        parts = list(_parts(protocol, _key_in(protocol, entry)))
+        missing = "measured without a limit" if entry.code in protocol.unjudged else "advisory"
+        for part in parts or [f"{missing}, cannot fail a network"]:
+            yield f"protocol {protocol.name}: {part}"
+
+
+def _key_in(protocol: AuditProtocol, entry: Diagnostic) -> str:
+    """The name under which a protocol measures a diagnostic; empty if it uses another form of it."""
+    if entry.name in protocol.beside:
+        return entry.name
+    return entry.code if protocol.variants.get(entry.code, "") == entry.variant else ""
+
+
+def _parts(protocol: AuditProtocol, key: str) -> Iterator[str]:
+    """The failure modes that a diagnostic counts in, with what else each of them asks for."""
+    for mode in protocol.modes:
+        if key in mode.requires:
+            others = " and ".join(code for code in protocol.codes if code in mode.requires and code != key)
+            cause, excused = mode.requires[key], mode.excused.get(key)
             together = f", together with {others}" if others else ""
-            only = f", if its cause is `{cause}`" if cause else ""
-            yield f"protocol {protocol.name}: {mode.name}{together}{only}"
-        if not modes:
-            yield f"protocol {protocol.name}: advisory, cannot fail a network"
+            only = f", if its cause is `{cause}`" if cause else f", unless its cause is `{excused}`" if excused else ""
+            yield f"{mode.name}{together}{only}"
+        elif mode.instead is not None and key in mode.instead.requires:
+            yield f"{mode.instead.name}, where {' and '.join(mode.requires)} lacks its control"
 
 
 def _of_entry(word: str) -> Explanation:
