@@ -74,6 +74,7 @@ html_theme = "furo"
 html_title = f"creditscope {__version__}"
 html_static_path = ["_static"]
 html_css_files = ["pictures.css"]
+html_js_files = ["search-from-disk.js"]
 html_additional_pages = {"index": "redirect.html"}
 templates_path = ["_templates"]
 html_show_sphinx = False
