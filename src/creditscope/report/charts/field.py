@@ -59,4 +59,6 @@ def field_chart(rows: Sequence[FieldRow], style: Style = PAPER) -> dict[str, Any
 
 def _values(row: FieldRow) -> dict[str, Any]:
     shares = {name: getattr(row, name) for name in ("accuracy", "low", "high", "frozen")}
+    if row.low is not None and row.high is not None:  # no accuracy lies outside, whatever few seeds would allow
+        shares |= {"low": max(row.low, 0.0), "high": min(row.high, 1.0)}
     return asdict(row) | {name: drawable(None if share is None else 100 * share) for name, share in shares.items()}
