@@ -179,12 +179,15 @@ def page(fields: Sequence[Field]) -> str:
 NOTES = """## How to read the tables
 
 - **Accuracy** and **frozen** in per cent, mean ± standard deviation over seeds; *frozen* is the same rule with random
-  blocks that never learn. **Margin** is D3, their difference in points with its 95 % interval.
+  blocks that never learn. **Margin** is D3, their difference in points with its 95 % interval, over the seeds that have
+  a frozen control.
 - **Γ**: smallest and largest over the layers whose credit is not exact by construction, medians over seeds. Rules
   without credit at the states have Γ^W instead, the cosine of their updates to the BP gradient; alignment is not what
   they claim. A rule with another reference than BP can be right with a low Γ.
 - **D1**, **D2**, **D10**: [growth of the stream](diagnostics/D1.md), [size of the reference](diagnostics/D2.md), [depth
-  profile](diagnostics/D10.md), medians over seeds; bold: fires.
+  profile](diagnostics/D10.md), medians over seeds; bold: fires on every seed, for the same cause.
+  Growth alone (D1) fails no network: the reference must have collapsed with it (`D2:tail`), so a row can pass with a
+  bold D1.
 - **Cost** of a training step in steps of backprop on the same network (`results/method_costs.json`, written by
   `benchmarks/methods.py`).
 - One recipe is nobody's best recipe: a rule that fails here fails *in this setting*, with its default options."""
@@ -298,9 +301,9 @@ def _gamma(rows: Sequence[AuditRow], found: Field) -> str:
     passed, failed = groups["pass"], groups["fail"]
     if not passed or not failed:
         return ""
-    ends = [f"{min(group):.2f} to {max(group):.2f}" for group in (passed, failed)]
+    ends = [" to ".join(dict.fromkeys((f"{min(group):.2f}", f"{max(group):.2f}"))) for group in (passed, failed)]
     overlap = min(passed) <= max(failed)
-    told = "the ranges overlap, so that Γ alone does not separate them" if overlap else "the ranges do not overlap"
+    told = "the ranges overlap, so Γ alone does not separate them" if overlap else "the ranges do not overlap"
     return f"Mean Γ over layers that are not exact: {ends[0]} in rows that pass, {ends[1]} in rows that fail; {told}."
 
 
@@ -311,11 +314,13 @@ def _told(found: Field, row: AuditRow) -> str:
 def _tables(found: Field) -> str:
     """Accuracies with their verdicts, then what was measured besides; in two tables, so that both fit a page."""
     verdicts = table(
-        ("method", "accuracy", "verdict", "frozen", "margin"), [_judged(found, row) for row in found.trained]
+        ("method", "accuracy", "verdict", "frozen", "margin"), [_judged(found, row) for row in found.judged]
     )
+    missing = [_link(found, row) for row in found.trained if row.verdict is None]
+    without = f"\n\nNo record yet: {', '.join(missing)}." if missing else ""
     others = ("method", "Γ", "D1", "D2", "D10", "cost", "seeds")
     measured = table(others, [_measured(found, row) for row in found.judged])
-    return f"{verdicts}\n\nWhat was measured besides:\n\n{measured}"
+    return f"{verdicts}{without}\n\nWhat else was measured:\n\n{measured}"
 
 
 def _link(found: Field, row: AuditRow) -> str:
@@ -328,8 +333,8 @@ def breakable(verdict: object) -> str:
 
 
 def _judged(found: Field, row: AuditRow) -> list[str]:
-    verdict = "no record yet" if row.verdict is None else breakable(row.verdict)
-    return [_link(found, row), accuracy(row), verdict, accuracy(row, control=True), margin(row.findings.get("D3"))]
+    depth = margin(row.findings.get("D3"))
+    return [_link(found, row), accuracy(row), breakable(row.verdict), accuracy(row, control=True), depth]
 
 
 def _measured(found: Field, row: AuditRow) -> list[str]:
