@@ -17,7 +17,7 @@ RESULT = ROOT / "results" / "scale_of_a_block.json"
 WIDTH, HEIGHT = 200, 60
 HEADINGS = {
     "state": "‖h₄‖, the size of the deepest state",
-    "gradient": "‖g₄‖, the size of its gradient (D2 fires below 10⁻⁷)",
+    "gradient": "‖g₄‖/128, the size of its gradient in a batch of 128 (D2 fires below 10⁻⁷)",
     "clamped": "Γ as usually computed, with a clamp of 10⁻⁸",
     "exact": "Γ without a clamp",
     "sensitivity": "relative sensitivity ‖h₄‖·‖g₄‖/‖e‖",
@@ -27,8 +27,8 @@ LOGARITHMIC = ("state", "gradient")
 PAGE = """# Drag the scale of a block
 
 A residual MLP of four blocks, trained by backprop on MNIST-1D. The last block is changed so that the state behind it is
-c times as large. A LayerNorm stands between this state and the read-out, so that the network answers as before: every
-answer, every loss, every lesson that the gradient could teach is the same. Drag c, or move it with the arrow keys.
+c times as large. A LayerNorm comes between this state and the read-out, so the network answers as before: every answer,
+every loss and the direction of every gradient stay the same. Drag c, or move it with the arrow keys.
 
 ```{{raw}} html
 <section id="explore" aria-label="The scale of the last block">
@@ -44,8 +44,8 @@ answer, every loss, every lesson that the gradient could teach is the same. Drag
 <script src="../_static/explore.js"></script>
 ```
 
-What is compared here with the gradient is the gradient itself, so that Γ is {exact:.3f} by definition, and exact Γ says
-so at every scale. The cosine as scripts compute it divides by at least 10⁻⁸. It reads {clamped_middle:.2f} at c = 10⁶
+Here the gradient is compared with itself, so Γ is {exact:.3f} by definition, and exact Γ says so at every scale. The
+cosine as scripts compute it divides by at least 10⁻⁸. It reads {clamped_middle:.2f} at c = 10⁶
 and {clamped_last:.0e} at c = 10¹⁰: a perfect method would be reported as unaligned. Accuracy stays at {accuracy:.1f} %
 throughout, and so does relative sensitivity, {sensitivity:.2f}: how far the loss moves when the state moves by its own
 size. The collapse of ‖g₄‖ is one of units. That is why D2 invalidates the clamped cosine and not the gradient

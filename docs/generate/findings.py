@@ -182,7 +182,7 @@ def depth_table(found: Sequence[Pair]) -> str:
     body = [
         [
             f"`{pair.row.label}`",
-            pair.records,
+            f"`{pair.records}`",
             margin(pair.row.findings["D3"]),
             margin(pair.row.findings["D10"]),
             pair.answer,
@@ -190,7 +190,7 @@ def depth_table(found: Sequence[Pair]) -> str:
         ]
         for pair in sorted(found, key=lambda pair: -pair.values[0])
     ]
-    return table(("setting", "records", "D3, points", "D10, points", "verdicts", "seeds"), body)
+    return table(("setting", "records in `results/`", "D3, points", "D10, points", "verdicts", "seeds"), body)
 
 
 def picture(found: Sequence[Pair]) -> dict[Path, str]:
@@ -205,23 +205,23 @@ def picture(found: Sequence[Pair]) -> dict[Path, str]:
 # --- the page ---
 
 LEAD = """Two things that the audited papers do not say. `make docs` writes this page from the committed records and
-says of each whether it holds on them, by a rule that is printed; more findings stand on the
+says whether each holds on them, by a rule that is printed; more findings are on the
 [page of the reproduction](reproduction-claims.md)."""
 UNITS = f"""With a normalisation before the read-out, a state that is c times as large leaves the loss alone and has a
-gradient that is c times as small. So ‖g‖ measures the units of the state. Free of units is ‖h‖·‖g‖: how far the loss
+gradient that is c times as small. So ‖g‖ depends on the units of the state. ‖h‖·‖g‖ does not: it is how far the loss
 moves when the state moves by its own size. *Holds* if on every seed of the published DFA (100 and 30 epochs) ‖g_L‖ is
 at least 10,000 times smaller than backprop's while ‖h_L‖·‖g_L‖ is not smaller; and if, on three seeds of two methods, a
 state that is made 10⁸ times as large moves accuracy, exact Γ, ρ and sensitivity by at most {UNMOVED:g} while clamped Γ
 and an absolute step lose at least nine tenths."""
 SO = """So D2 says that Γ *as usually computed* is invalid, not that the gradient is gone: exact cosines and steps
 relative to the state stay meaningful, and creditscope judges by these. It is not the whole story of every layer: at the
-embedding DFA's ‖h‖·‖g‖ is several times smaller than backprop's, which is a loss of influence and no matter of units.
+embedding DFA's ‖h‖·‖g‖ is several times smaller than backprop's, which is a loss of influence, not a matter of units.
 [Drag the scale](explore.md) of a block to see it."""
 DEPTH = f"""D3 trains the network again with frozen blocks: the honest control, at the price of a second training. D10
 reads the classes off every state with a linear map and asks what the blocks have added, which takes seconds. *Holds* if
 at least {LEAST} settings have both, no setting passes by one and fails by the other, and of the pairs of methods that
 D3 tells apart (intervals that do not overlap, same network, data and length) at least {ORDERED:.0%} have the same order
-by D10. Records of before version 0.2.0 hold no D10, and their weights were not kept."""
+by D10. Records from before version 0.2.0 hold no D10, and their weights were not kept."""
 
 
 def page(found: Sequence[Pair]) -> str:
