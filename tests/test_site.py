@@ -25,6 +25,7 @@ def test_the_inventory_of_torch_is_current() -> None:
 
 def test_the_front_page_says_what_the_records_say() -> None:
     assert front.PAGE.read_text(encoding="utf-8") == front.page(), "run make docs"
+    assert front.README.read_text(encoding="utf-8") == front.readme(), "run make docs"
 
 
 def test_addresses_outside_the_site_are_listed_and_have_their_form() -> None:

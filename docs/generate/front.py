@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 from docs.generate.field import ROOT, filled
 from docs.generate.reproduction import archives
@@ -15,30 +16,40 @@ from creditscope.papers.rendering import Places
 from creditscope.papers.tables import comparison_tables
 from creditscope.records.labels import counted
 
-PAGE = ROOT / "docs" / "index.md"
+PAGE, README = ROOT / "docs" / "index.md", ROOT / "README.md"
 MARKS = ("<!-- reproduction: make docs writes these lines -->\n", "<!-- end of the reproduction -->")
+WORDS = {ClaimStatus.HOLDS: "hold", ClaimStatus.FAILS: "fail", ClaimStatus.UNDECIDED: "undecided"}
 SENTENCES = 3  # of the abstract: claims, numbers, methods
 
 
+@cache
+def sentences() -> list[str]:
+    """The first sentences of the abstract of the reproduced audit."""
+    archive = archives()["reproduction"]
+    return abstract(archive, list(comparison_tables(archive)), Places().tables).splitlines()[:SENTENCES]
+
+
 def found() -> str:
-    """The first sentences of the abstract of the reproduced audit, and a line for every paper."""
-    every = archives()
+    """These sentences, and a line for every paper."""
+    every, lines = archives(), sentences()
     archive = every["reproduction"]
-    lines = abstract(archive, list(comparison_tables(archive)), Places().tables).splitlines()[:SENTENCES]
     lead = f"We ran the published audit ({archive.paper.title}) again, from its text:"
     others = [f"[{one.paper.title}]({page}.md): {_claims(one)}." for page, one in every.items() if one is not archive]
     papers = "".join(f"\n- {line}" for line in others)
     more = (
         "[The reproduction in a minute](reproduction.md) with every number and its record; [claimed against audited "
-        "for every method](gallery.md); [two findings of ours](findings.md)."
+        "for every method](gallery.md); [two findings of ours](findings.md). Names of methods are explained under "
+        "[methods](methods.md)."
     )
     return f"{lead}\n\n" + "\n".join(lines) + papers + f"\n\n{more}"
 
 
 def _claims(archive: RunArchive) -> str:
     counts = Counter(claim.ask(archive).status for claim in archive.paper.claims)
-    said = ", ".join(f"{status} {counts[status]}" for status in ClaimStatus)
-    return f"of {counted(counts.total(), 'published claim')}: {said}"
+    if not any(archive.record(key) for name in archive.paper.names for key in archive.plan(name)):
+        return f"{counted(counts.total(), 'published claim')}, not run yet"
+    said = ", ".join(f"{counts[status]} {words}" for status, words in WORDS.items() if counts[status])
+    return f"of {counted(counts.total(), 'published claim')}, {said}"
 
 
 def page() -> str:
@@ -46,5 +57,11 @@ def page() -> str:
     return filled(PAGE.read_text(encoding="utf-8"), MARKS, found())
 
 
+def readme() -> str:
+    """The README with these sentences written again."""
+    return filled(README.read_text(encoding="utf-8"), MARKS, "\n".join(sentences()))
+
+
 if __name__ == "__main__":
+    print(write_text(README, readme()).relative_to(ROOT))
     print(write_text(PAGE, page()).relative_to(ROOT))

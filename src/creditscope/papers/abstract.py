@@ -57,10 +57,12 @@ def _numbers(numbers: Sequence[ComparedNumber]) -> str:
     counts = Counter(number.row.agreement for number in numbers)
     long = [number for number in numbers if number.as_long]
     agreeing = sum(number.row.agreement is Agreement.AGREES for number in long)
+    length = f"of the {len(long)} for which ours was trained as long as published, {agreeing} agree"
+    if len(long) == len(numbers):
+        length = "for all of them ours was trained as long as published"
     return (
         f"Of {counted(len(numbers), 'published number')} that we have run, {counts[Agreement.AGREES]} agree, "
-        f"{counts[Agreement.DIFFERS]} differ and {_undecided(counts[Agreement.UNDECIDED])}; of the {len(long)} for "
-        f"which ours was trained as long as published, {agreeing} agree."
+        f"{counts[Agreement.DIFFERS]} differ and {_undecided(counts[Agreement.UNDECIDED])}; {length}."
     )
 
 

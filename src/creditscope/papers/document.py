@@ -63,7 +63,8 @@ def documents(archive: RunArchive, name: str, places: Places) -> dict[str, str]:
     }
     if archive.paper.verdicts is None:
         del bodies["verdicts"]
-    titles = {"": f"{archive.paper.title}, reproduced"} | {
+    state = "reproduced" if _recorded(archive)[0] else "not run yet"
+    titles = {"": f"{archive.paper.title}, {state}"} | {
         part: f"{heading}: {archive.paper.title}" for part, heading in MORE.items()
     }
     return {
@@ -99,11 +100,16 @@ def _front(archive: RunArchive, name: str, tables: Sequence[ComparisonTable], pl
     ]
 
 
+def _recorded(archive: RunArchive) -> tuple[int, int]:
+    """How many runs of the experiments have a record, and how many there are."""
+    keys = {key for name in archive.paper.names for key in archive.plan(name)}
+    return sum(archive.record(key) is not None for key in keys), len(keys)
+
+
 def _progress(archive: RunArchive) -> str:
     """How many runs have a record, while some have none."""
-    keys = {key for name in archive.paper.names for key in archive.plan(name)}
-    done = sum(archive.record(key) is not None for key in keys)
-    return "" if done == len(keys) else f"{done} of {counted(len(keys), 'run')} of these experiments have a record."
+    done, every = _recorded(archive)
+    return "" if done == every else f"{done} of {counted(every, 'run')} of these experiments have a record."
 
 
 def _claims_page(archive: RunArchive, places: Places) -> list[str]:

@@ -55,10 +55,13 @@ def caption(numbers: Sequence[ComparedNumber], name: str) -> str:
     flags = (
         f" {counted(rest, 'comparison')} of flags or events without a number {'is' if rest == 1 else 'are'} not drawn."
     )
+    shorter = (
+        f"; trained for less (hollow), {short[Agreement.AGREES]} of {short.total()} agree and "
+        f"{short[Agreement.DIFFERS]} differ"
+    )
     return (
         f"Trained as long as published (filled), {long[Agreement.AGREES]} of {counted(long.total(), 'number')} agree "
-        f"and {long[Agreement.DIFFERS]} differ; trained for less (hollow), {short[Agreement.AGREES]} of "
-        f"{short.total()} agree and {short[Agreement.DIFFERS]} differ. On the dashed line ours equals the published "
+        f"and {long[Agreement.DIFFERS]} differ{shorter if short else ''}. On the dashed line ours equals the published "
         f"number. Every dot links to its row, with its runs, in the [table of these numbers]({name}-numbers.md)."
         + (flags if rest else "")
     )

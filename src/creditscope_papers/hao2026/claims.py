@@ -94,7 +94,7 @@ def standard_reporting_is_blind(archive: RunArchive) -> Answer:
             answers = seed_by_seed(archive, method, "accuracy + Γ")
             complete = not row.missing and None not in answers
             holds = False if True in answers else True if complete else None
-            text = f"{method} on {sum(answer is True for answer in answers)} of {len(answers)} seeds"
+            text = f"{method} rejected on {sum(answer is True for answer in answers)} of {len(answers)} seeds"
             cases.append(Case(text, holds, tuple(seed.key for seed in row.seeds)))
     return decide(cases, len(METHODS))
 
