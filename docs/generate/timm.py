@@ -22,7 +22,9 @@ module of timm 1.0.30 the model with the fewest parameters was audited with rand
 it: at its start a network may have blocks that do nothing or states that hardly matter, and D11 then says so rightly.
 
 gcvit is refused for a fault of its own: its windows lie image by image, its global queries are repeated batch by batch,
-so that with two images and more a window attends with the query of another image.
+so that with two images and more a window attends with the query of another image. pnasnet is refused because every cell
+reads the states of the two cells before it: no single state separates what comes before from what comes after, and of
+the runs of layers inside its cells none is clearly the one that the loss depends on most.
 
 """
 FOOT = """
