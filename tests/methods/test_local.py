@@ -27,7 +27,7 @@ from creditscope.methods.local import (
     read_out,
 )
 from creditscope.methods.rule import EVERYTHING, Feedback, Scope
-from creditscope.networks.staged import StagedNetwork
+from creditscope.networks.staged import Asked, Pieces, StagedNetwork
 
 SHAPES = [(6, 7), (6, 3, 5), (6, 2, 3, 4)]
 
@@ -196,3 +196,13 @@ def test_a_regression_with_one_number_per_sample_has_a_column_of_errors(batch: B
     expected = 2 * (pieces.logits.detach()[:, 0] - batch.labels)
     torch.testing.assert_close(seen.error, expected[:, None])
     assert seen.count == 5
+
+
+def test_products_are_asked_for_at_the_stage_that_they_belong_to(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, rule, asked = small("resmlp"), DirectFeedback(), list[Asked]()
+    monkeypatch.setattr(Pieces, "products", lambda self, given, learning: asked.extend(given) or {})
+    feedback = rule.feedback(network, batch, torch.Generator().manual_seed(1))
+    rule.credit(network, feedback, batch, Scope(penalty=0.5))
+    stages = [one.stage for one in asked]
+    assert stages == [0, 1, 2, 3, 1, 2, 3]  # the embedding and three blocks, then the penalties of the blocks
+    assert [one.output.grad_fn is not None for one in asked] == [True] * 7

@@ -113,3 +113,17 @@ def test_a_share_at_either_end_has_an_interval_within_0_and_1() -> None:
         assert 0 <= low < high <= 1
     assert wilson_interval(0.0, 20)[0] == pytest.approx(0, abs=1e-12)
     assert wilson_interval(1.0, 20)[1] == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize(("left", "right"), [([0.1, 0.4, 0.35], [0.2, 0.3, 0.9]), ([0.5, 0.7], [0.61, 0.42])])
+def test_fixed_values_have_the_intervals_of_scipy(left: list[float], right: list[float]) -> None:
+    single = stats.ttest_1samp(left, 0).confidence_interval(0.95)
+    paired = stats.ttest_rel(left, right).confidence_interval(0.95)
+    for found, expected in ((t_interval(left), single), (paired_interval(left, right), paired)):
+        assert found == pytest.approx((expected.low, expected.high))
+    longer = [*right, 0.77]
+    welch = stats.ttest_ind(left, longer, equal_var=False).confidence_interval(0.95)
+    assert welch_interval(left, longer) == pytest.approx((welch.low, welch.high))
+    for right_ones, images in ((0, 20), (7, 20), (20, 20), (3, 4)):
+        wilson = stats.binomtest(right_ones, images).proportion_ci(0.95, method="wilson")
+        assert wilson_interval(right_ones / images, images) == pytest.approx((wilson.low, wilson.high), abs=1e-12)
