@@ -133,11 +133,28 @@ def test_one_seed_says_nothing_of_how_many_more_and_a_decided_pair_needs_none():
     assert decided.more is None
 
 
-def test_a_pair_that_a_single_further_seed_would_settle_says_one():
-    (pair,) = compare_all({"a": {1: 0.600, 2: 0.620}, "b": {1: 0.500, 2: 0.530}}, 10**9)
-    if not pair.decided:
-        assert pair.more is not None
-        assert pair.more >= 1
+def test_arms_of_unlike_length_need_more_than_the_shorter_one_has():
+    left, right = {1: 0.60, 2: 0.66}, {5: 0.59, 6: 0.62, 7: 0.64}
+    (pair,) = compare_all({"a": left, "b": right}, 10**6)
+    needed = seeds_to_settle(list(left.values()), list(right.values()), 0.0, 10**6)
+    assert needed is not None
+    assert pair.more == needed - 2
+    (lone,) = compare_all({"a": {1: 0.60}, "b": right}, 10**6)
+    assert lone.more is None
+
+
+def test_what_only_the_correction_leaves_open_needs_one_more():
+    methods = {"a": dict(enumerate((0.64, 0.65, 0.66))), "b": dict(enumerate((0.61, 0.60, 0.62)))}
+    (alone,) = compare_all(methods, 10**9)
+    assert alone.decided
+    noise = {f"n{k}": {10 * k + seed: value for seed, value in enumerate((0.1, 0.9))} for k in range(1, 9)}
+    first = compare_all({**methods, **noise}, 10**9)[0]
+    assert (first.left, first.right, first.decided) == ("a", "b", False)
+    assert first.more == 1
+
+
+def test_no_adjusted_p_value_is_above_one():
+    assert holm([0.6, 0.7, math.nan]) == [1.0, 1.0, 1.0]
 
 
 def test_decided_is_below_five_percent_after_the_correction():
