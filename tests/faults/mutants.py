@@ -129,6 +129,7 @@ class Session:
     def trace(self, session: pytest.Session) -> None:
         """Run every test, and note the files and first lines of the functions that it calls."""
         files = {mutant.code.co_filename for _, mutant in self.todo}
+        caches = living(set())[1]
         for item, following in zip(session.items, [*session.items[1:], None], strict=True):
             called: set[tuple[str, int]] = set()
 
@@ -136,6 +137,8 @@ class Session:
                 if frame.f_code.co_filename in files:
                     called.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
 
+            for cached in caches:
+                cached.cache_clear()  # else only the first test would be seen to call a cached function
             began = time.process_time()
             sys.settrace(note)
             try:

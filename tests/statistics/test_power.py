@@ -159,8 +159,9 @@ def test_probability_and_width_are_means_over_a_grid_of_quantiles(question: Ques
 
 @pytest.mark.parametrize("wanted", [2, 3, 4, 5, 31, 64, 65, 999, 1000])
 def test_the_first_number_that_holds_is_found(wanted: int) -> None:
-    assert _first(lambda seeds: seeds >= wanted) == wanted
+    assert repr(_first(lambda seeds: seeds >= wanted)) == str(wanted)
     assert _first(lambda seeds: seeds > 1000) is None
+    assert _first(lambda seeds: True) == 2
 
 
 def test_the_images_error_is_binomial_or_that_of_the_images_that_differ() -> None:
@@ -185,7 +186,8 @@ def test_the_ends_of_what_is_allowed_are_allowed(given: dict) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"margin": 100.1}, {"limit": math.nan}, {"limit": -100.1}, {"sd": 1e300}, {"differing": 0}]
+    "given",
+    [{"margin": 100.1}, {"limit": math.nan}, {"limit": -100.1}, {"sd": 1e300}, {"differing": 0}, {"differing": 1.01}],
 )
 def test_what_lies_beyond_is_refused(given: dict) -> None:
     with pytest.raises(InvalidInput):
