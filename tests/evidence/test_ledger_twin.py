@@ -288,8 +288,9 @@ def test_a_state_without_any_number_is_counted_whole() -> None:
     assert book.evidence().non_finite == {"states": 12, "gradients": 0}
 
 
-def test_a_token_that_is_not_read_is_counted_beside_a_flat_state() -> None:
-    tokens, flat, book = torch.ones(2, 3, 4), torch.ones(2, 4), ledger()
+@pytest.mark.parametrize("shape", [(2, 4), (2, 3, 4)])
+def test_a_token_that_is_not_read_is_counted_beside_flat_states_and_others(shape: tuple[int, ...]) -> None:
+    tokens, other, book = torch.ones(2, 3, 4), torch.ones(shape), ledger()
     tokens[1, 2, 3] = math.nan
-    book.add_states([tokens, flat], [torch.ones(2, 3, 4), flat])
+    book.add_states([tokens, other], [torch.ones(2, 3, 4), other])
     assert book.evidence().non_finite == {"states": 1, "gradients": 0}
