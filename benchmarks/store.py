@@ -1,7 +1,8 @@
 """A store of 10,000 finished runs: status, report, resuming and the study's page, in seconds and in MB.
 
-Wall-clock seconds of the program itself, interpreter and imports included, and the peak of its memory. The runs are
-made up (`_many_runs.py`), in a temporary folder. The page is opened in chromium if playwright is installed.
+Wall-clock seconds of the program itself, interpreter and imports included, its processor seconds (what a busy machine
+does not stretch), and the peak of its memory. The runs are made up (`_many_runs.py`), in a temporary folder. The page
+is opened in chromium if playwright is installed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ def program(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "creditscope", *arguments]
 
 
+def line(what: str, seconds: float, processor: float | None, size: str, wanted: str) -> str:
+    """One line of the output."""
+    used = " " * 15 if processor is None else f"{processor:6.2f} s of CPU"
+    return f"  {what:42} {seconds:6.2f} s {used} {size:>9}   {f'({wanted})' if wanted else ''}".rstrip()
+
+
 def measured(what: str, wanted: str, *arguments: str) -> None:
     """Run the program once; print its seconds and its memory."""
     started = time.perf_counter()
@@ -36,7 +43,7 @@ def measured(what: str, wanted: str, *arguments: str) -> None:
     process.returncode = os.waitstatus_to_exitcode(code)
     assert process.returncode == 0, arguments
     seconds = time.perf_counter() - started
-    print(f"  {what:42} {seconds:6.2f} s {used.ru_maxrss / 1024:6.0f} MB   ({wanted})", flush=True)
+    print(line(what, seconds, used.ru_utime + used.ru_stime, f"{used.ru_maxrss / 1024:6.0f} MB", wanted), flush=True)
 
 
 def resumed(file: Path, store: Store, runs: Plan) -> None:
@@ -48,10 +55,19 @@ def resumed(file: Path, store: Store, runs: Plan) -> None:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
     while not any(store.folder.glob("*.lock")):
         time.sleep(0.01)
-    first = time.perf_counter() - started
+    first, used = time.perf_counter() - started, _processor(process.pid)
     assert process.wait() == 0
-    print(f"  {'resume: until the first run starts':42} {first:6.2f} s             (below 3)")
-    print(f"  {f'resume: {MISSING} short runs, from start to end':42} {time.perf_counter() - started:6.2f} s")
+    print(line("resume: until the first run is locked", first, used, "", "below 3"))
+    print(line(f"resume: {MISSING} short runs, from start to end", time.perf_counter() - started, None, "", ""))
+
+
+def _processor(process: int) -> float | None:
+    """The processor seconds of a process that still runs, where the kernel tells them."""
+    state = Path(f"/proc/{process}/stat")
+    if not state.exists():
+        return None
+    fields = state.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def opened(page: Path) -> None:
@@ -67,11 +83,13 @@ def opened(page: Path) -> None:
         for _ in range(2):  # the first start of a browser fills its own caches
             started = time.perf_counter()
             tab.goto(page.as_uri())
+            loaded = time.perf_counter() - started
             tab.locator("html[data-drawn]").wait_for(state="attached")
             seconds = time.perf_counter() - started
         browser.close()
-    size = page.stat().st_size / 1e6
-    print(f"  {'the page of the study, until it is drawn':42} {seconds:6.2f} s {size:6.1f} MB   (below 3)")
+    size = f"{page.stat().st_size / 1e6:6.1f} MB"
+    print(line("the page of the study, until it is loaded", loaded, None, size, "below 3"))
+    print(line("the same, until all its charts are drawn", seconds, None, size, "below 3"))
 
 
 def benchmark(folder: Path, rates: int, seeds: int) -> None:
