@@ -46,3 +46,15 @@ def test_without_records_there_is_neither_picture_nor_section(tmp_path: Path) ->
     empty = RunArchive(PAPER, Store(tmp_path), PAPER.budgets[0])
     assert curve_chart(empty, CURVES, CURVES.panels[0], STYLE) is None
     assert curve_section(empty, CURVES, "akrout2019", "images") == []
+
+
+def test_a_row_has_the_same_colour_in_every_panel(tmp_path: Path) -> None:
+    archive = RunArchive(PAPER, Store(tmp_path, [RECORDS]), PAPER.budgets[0])
+    colours: dict[str, set[str]] = {}
+    for panel in CURVES.panels:
+        chart = curve_chart(archive, CURVES, panel, STYLE)
+        assert chart is not None
+        scale = chart["hconcat"][0]["layer"][0]["encoding"]["color"]["scale"]
+        for name, colour in zip(scale["domain"], scale["range"], strict=True):
+            colours.setdefault(name, set()).add(colour)
+    assert list(map(len, colours.values())) == [1] * len(CURVES.rows)

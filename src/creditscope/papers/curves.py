@@ -33,8 +33,11 @@ def curve_chart(archive: RunArchive, section: CurveSection, panel: CurvePanel, s
     from creditscope.report.charts.gallery import GalleryPanel, side_by_side
 
     ours = our_points(archive, section, panel)
-    names = [name for name in section.rows if name in ours or name in panel.published]
-    group = tuple(Series(name, Look(place % COLOURS, place % len(SHAPES))) for place, name in enumerate(names))
+    group = tuple(  # a row has its colour and mark in every panel, whichever rows that shows
+        Series(name, Look(place % COLOURS, place % len(SHAPES)))
+        for place, name in enumerate(section.rows)
+        if name in ours or name in panel.published
+    )
     theirs = {name: list(enumerate(values, start=1)) for name, values in panel.published.items()}
     rows = {
         kind: [
