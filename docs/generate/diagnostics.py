@@ -96,7 +96,7 @@ def _body(entry: Diagnostic, level: str) -> list[str]:
     for heading, text in of_diagnostic(entry).sections.items():
         if heading == "Formula":
             lead, _, formula = text.partition("\n")
-            text = f"{lead}\n\n```\n{formula.strip()}\n```"
+            text = f"{lead}\n\n```text\n{formula.strip()}\n```"
         elif heading == "Counts in":
             text = "\n".join(f"- {line}" for line in text.splitlines())
         else:

@@ -88,7 +88,7 @@ def page(rule: type[CreditRule], fields: Sequence[Field]) -> str:
 
 def _section(heading: str, text: str) -> str:
     if heading == "Formula":
-        return "```\n" + "\n".join(text.replace(";  ", ",  ").split(",  ")) + "\n```"
+        return "```text\n" + "\n".join(text.replace(";  ", ",  ").split(",  ")) + "\n```"
     ended = text if text.endswith(".") else f"{text}."
     return ended[:1].upper() + ended[1:] if heading in ("Compared with", "Networks", "When it fails") else ended
 
