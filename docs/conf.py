@@ -57,8 +57,8 @@ myst_substitutions = {
     "colab_note": (
         "In Colab, install creditscope from the repository first."
         if REPOSITORY
-        else "There is no link to Colab: it opens notebooks at a public address, and `project.urls` in `pyproject.toml`"
-        " names none. Once `Repository` stands there, this page links both."
+        else "There is no link to Colab yet: it opens notebooks from a public address, and `project.urls` in"
+        " `pyproject.toml` names no `Repository`."
     ),
 }
 myst_heading_anchors = 4

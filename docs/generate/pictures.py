@@ -214,7 +214,7 @@ def profile() -> Picture:
         f"and {rise['DFA']:+.1f} under DFA, means over seeds. Test accuracy of a ridge read-out of every state (D10). "
         f"{DEMO}."
     )
-    title = "Backprop makes the classes easier to read with depth, DFA does not"
+    title = "Backprop makes the classes easier to read with every block, DFA only with the first"
     return Picture(
         "profile", title, caption, ("method", "run", "layer", "R"), _numbers(plan), lambda s: side_by_side([panel], s)
     )

@@ -203,7 +203,7 @@ Pearson) of the share rejected.
 
 {table(["judge", "rejected", "at least", "left open", "refused", "passed", "claims passed"], broken)}
 `strict` passes {len(silent)} of these faults silently, that is with no finding that fires and no
-warning{_names(silent)}. It passes {len(noisy)}, {sum(bool(row["warnings"]) for row in noisy)} of them with a warning:
+warning{_names(silent)}. It passes {len(noisy)}, {_warned(noisy)} with a warning:
 their function is intact and only the units of the stream changed, by less than the clamp of the usual cosine notices,
 in tokens that nobody reads, in one pixel, by a constant that the next block takes off, or where no block
 grows{_names(noisy)}.
@@ -231,6 +231,12 @@ over layers, its own summary, lies outside, and it refuses where no layer has an
 an environment of its own. It sees neither data nor states, so that it judges another question: how well weights are
 trained, not whether a claim about credit holds.
 """
+
+
+def _warned(rows: Sequence[Row]) -> str:
+    """How many of these have a warning, in words."""
+    count = sum(bool(row["warnings"]) for row in rows)
+    return "all" if count == len(rows) else f"{count} of them"
 
 
 def _names(rows: list[Row]) -> str:
