@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from _many_runs import many_runs
@@ -94,7 +96,8 @@ def opened(page: Path) -> None:
 
 def benchmark(folder: Path, rates: int, seeds: int) -> None:
     """Everything, on a study of 10 x rates x seeds runs."""
-    file, store, runs = many_runs(folder, rates, seeds)
+    with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # a child's peak of memory begins at its parent's
+        file, store, runs = apart.submit(many_runs, folder, rates, seeds).result()
     print(f"{len(runs):,} finished runs: 5 methods and their controls, {rates} learning rates, {seeds} seeds")
     study = (str(file), "--store", str(store.folder))
     measured("status, every record hashed", "", "study", "status", *study)

@@ -16,7 +16,8 @@ from creditscope.errors import BadFile
 from creditscope.reading import read_bytes
 from creditscope.records.folder import replace_snapshot
 from creditscope.runs.spec import RunSpec
-from creditscope.study.store import Failure, RunState, Store
+from creditscope.study.failure import Failure
+from creditscope.study.store import RunState, Store
 from creditscope.training.weights import read_weights
 
 KEY = "0" * 16

@@ -11,8 +11,9 @@ from tests.study.test_tables import HEALTHY, report
 
 from creditscope.cli import run
 from creditscope.study.declaration import Study
+from creditscope.study.failure import Failure
 from creditscope.study.plan import plan
-from creditscope.study.store import Failure, Store
+from creditscope.study.store import Store
 
 
 @pytest.fixture

@@ -16,12 +16,14 @@ from creditscope.errors import BadFile, DamagedFile, UnknownName
 from creditscope.records.run import RunRecord
 from creditscope.records.summary import RunSummary
 from creditscope.runs.spec import RunSpec
-from creditscope.study import checked
+from creditscope.study import checked, cleaning
 from creditscope.study import lock as lock_module
 from creditscope.study import store as module
 from creditscope.study.checked import Checked
+from creditscope.study.cleaning import clean, litter
+from creditscope.study.failure import Failure
 from creditscope.study.lock import RunLock
-from creditscope.study.store import Failure, RunState, Store, open_store
+from creditscope.study.store import RunState, Store, open_store
 
 SPEC = RunSpec(epochs=1)
 KEY = "0123456789abcdef"
@@ -132,12 +134,12 @@ def test_only_one_process_gets_a_lock_and_the_others_see_its_progress(store):
         assert store.state(KEY) is RunState.RUNNING
         progress = store.progress(KEY)
         assert (progress.process, progress.epoch, progress.epochs) == (other.pid, 3, 10)
-        assert list(store.litter()) == []
+        assert list(litter(store)) == []
     finally:
         other.kill()
         other.communicate()
     assert store.state(KEY) is RunState.MISSING
-    assert list(store.litter()) == [path]
+    assert list(litter(store)) == [path]
     taken = store.lock(KEY)
     assert taken is not None  # the lock of a dead process is free
     assert store.lock(KEY) is None  # and holds within one process too
@@ -160,10 +162,10 @@ def test_litter_is_what_nobody_will_read_again(store):
     ]
     for name in names:
         (store.folder / name).write_text("{}")
-    assert {path.name for path in store.litter()} == {names[0], names[3]}
-    everything = {path.name for path in store.litter(failed=True, snapshots=True)}
+    assert {path.name for path in litter(store)} == {names[0], names[3]}
+    everything = {path.name for path in litter(store, failed=True, snapshots=True)}
     assert everything == {names[0], names[1], names[2], names[3]}
-    store.clean(list(store.litter()))
+    clean(list(litter(store)))
     assert not (store.folder / names[0]).exists()
     assert store.state(KEY) is RunState.DONE
 
@@ -219,7 +221,7 @@ def test_the_states_of_many_runs_are_those_of_each(store, tmp_path):
     (store.folder / missing).mkdir()  # without a record in it
     assert store.ended_states([missing]) == {missing: store.ended(missing)} == {missing: "missing"}
     empty = Store(tmp_path / "none")
-    assert (empty.keys(), empty.states([missing]), list(empty.litter())) == ([], {missing: "missing"}, [])
+    assert (empty.keys(), empty.states([missing]), list(litter(empty))) == ([], {missing: "missing"}, [])
 
 
 def test_a_failure_says_how_often_when_and_of_which_run(store):
@@ -284,10 +286,10 @@ def test_a_store_is_made_with_the_folders_above_it_and_only_once(tmp_path):
 
 def test_a_process_is_asked_for_and_not_disturbed(monkeypatch):
     asked = []
-    monkeypatch.setattr(module.os, "kill", lambda *call: asked.append(call))
-    assert module._alive("snapshot.123.part")
+    monkeypatch.setattr(cleaning.os, "kill", lambda *call: asked.append(call))
+    assert cleaning._alive("snapshot.123.part")
     assert asked == [(123, 0)]
-    assert not module._alive("snapshot.part")
+    assert not cleaning._alive("snapshot.part")
 
 
 def test_a_record_that_is_amended_ends_the_failure_of_its_audit(store):
@@ -324,7 +326,7 @@ def test_cleaning_removes_files_and_folders_and_minds_nothing_that_is_gone(store
     committed(store)
     file = store.folder / "file"
     file.touch()
-    store.clean([store.folder / KEY, file, store.folder / "gone"])
+    clean([store.folder / KEY, file, store.folder / "gone"])
     assert list(store.folder.iterdir()) == []
 
 

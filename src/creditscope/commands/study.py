@@ -238,12 +238,13 @@ def clean(
 ) -> int:
     """Remove the files that killed processes left in a store; finished and running runs are never touched."""
     from creditscope.records.labels import counted
+    from creditscope.study.cleaning import clean as remove
+    from creditscope.study.cleaning import litter
     from creditscope.study.store import Store
 
-    store = Store(folder)
-    paths = list(store.litter(failed=failed, snapshots=snapshots))
+    paths = list(litter(Store(folder), failed=failed, snapshots=snapshots))
     if not dry_run:
-        store.clean(paths)
+        remove(paths)
     heading = f"{'would remove' if dry_run else 'removed'} {counted(len(paths), 'file')}"
     say("\n".join([heading, *(f"  {path}" for path in paths)]))
     return 0

@@ -13,10 +13,11 @@ from creditscope.records.run import RunRecord
 from creditscope.study.display.board import Board
 from creditscope.study.engines.engine import Engine, EpochDone, RunEnded
 from creditscope.study.engines.job import Job, RunError, RunResult
+from creditscope.study.failure import Failure
 from creditscope.study.lock import RunLock
 from creditscope.study.plan import Plan
 from creditscope.study.status import learn_pace
-from creditscope.study.store import Failure, RunState, Store
+from creditscope.study.store import RunState, Store
 
 POLL = 0.2  # seconds between two polls of the engine
 POLL_ELSEWHERE = 1.0  # seconds between two polls of runs that other processes execute

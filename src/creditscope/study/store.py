@@ -11,21 +11,15 @@ checked.json                                 records that were hashed, in a stor
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import ValidationError, field_validator
 
 from creditscope.errors import BadFile, DamagedFile, UnknownName
 from creditscope.files import without_link, write_text
-from creditscope.reading import parse_json, read_bytes, read_text
-from creditscope.records.declared import DeclaredRun
+from creditscope.reading import read_bytes
 from creditscope.records.folder import (
     KEY,
     RECORD,
@@ -37,10 +31,10 @@ from creditscope.records.folder import (
     weights_damage,
     write_run,
 )
-from creditscope.records.record import Record
 from creditscope.records.run import RunRecord
 from creditscope.records.summary import Judgeable, summary_of
 from creditscope.study.checked import Checked, CheckedRecords
+from creditscope.study.failure import Failure, read_failure
 from creditscope.study.lock import RunLock, RunProgress, holder
 from creditscope.terminal import one_line
 
@@ -62,25 +56,6 @@ class RunState(StrEnum):
     RUNNING = "running"
     FAILED = "failed"
     MISSING = "missing"
-
-
-class Failure(Record):
-    """Why a run failed."""
-
-    schema_version: Literal[1] = 1
-    key: str
-    spec: dict[str, Any]
-    stage: Literal["train", "audit"] = "train"
-    error: str
-    traceback: str
-    attempts: int = 1
-    when: str = ""
-
-    @field_validator("spec")
-    @classmethod
-    def _declares_a_run(cls, spec: dict[str, Any]) -> dict[str, Any]:
-        DeclaredRun.model_validate(spec)
-        return spec
 
 
 class Store:
@@ -163,13 +138,7 @@ class Store:
     def failure(self, key: str) -> Failure | None:
         """Why a run failed, if it did."""
         path = self._failed(key)
-        if not path.exists():
-            return None
-        try:
-            return Failure.model_validate(parse_json(read_text(path, "The failure"), str(path)))
-        except (ValidationError, DamagedFile) as error:
-            reason = str(error).partition("\n")[0]
-            return Failure(key=key, spec={}, error=f"{path} is not a valid failure: {reason}", traceback=str(error))
+        return read_failure(path, key) if path.exists() else None
 
     def progress(self, key: str) -> RunProgress | None:
         """The progress of the process that executes a run; None if there is none."""
@@ -266,23 +235,6 @@ class Store:
     def _lock_path(self, key: str) -> Path:
         return self.folder / f"{check_key(key)}.lock"
 
-    def litter(self, *, failed: bool = False, snapshots: bool = False) -> Iterator[Path]:
-        """The files that killed processes left; on request also failures, and the snapshots of unfinished runs."""
-        for entry in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
-            key, _, rest = entry.name.partition(".")
-            if not KEY.fullmatch(key) or self.progress(key) is not None:
-                continue
-            unread = rest == "lock" or (rest.endswith(".part") and not _alive(rest))
-            spent = rest.startswith("snapshot") and (snapshots or self.record_path(key) is not None)
-            if unread or spent or (rest == "failed.json" and failed):
-                yield entry
-
-    def clean(self, paths: Sequence[Path]) -> None:
-        """Remove files and folders of the store."""
-        for path in paths:
-            with suppress(FileNotFoundError):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-
 
 def open_store(folder: Path, results: Sequence[Path] | None = None) -> Store:
     """A store over the folders of committed records; by default over `results`, if that folder exists."""
@@ -297,12 +249,3 @@ def open_store(folder: Path, results: Sequence[Path] | None = None) -> Store:
         if not layer.is_dir():
             raise BadFile(f"--results {layer} is not a folder.\nNo record could be read from it. Check the path.")
     return Store(folder, results)
-
-
-def _alive(rest: str) -> bool:
-    """Whether the process named in a temporary file name still runs on this machine."""
-    for number in (int(part) for part in rest.split(".") if part.isdigit()):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(number, 0)
-            return True
-    return False

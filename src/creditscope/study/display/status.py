@@ -9,11 +9,12 @@ from creditscope.records.run import RunRecord
 from creditscope.report.text import page
 from creditscope.report.views import from_runs
 from creditscope.runs.spec import RunSpec
+from creditscope.study.failure import Failure
 from creditscope.study.lock import RunProgress
 from creditscope.study.plan import Plan, run_labels
 from creditscope.study.saved_runs import beside_controls
 from creditscope.study.status import StudyStatus, duration, since
-from creditscope.study.store import Failure, RunState, Store
+from creditscope.study.store import RunState, Store
 
 
 def dry_run_page(runs: Plan, store: Store) -> str:
