@@ -56,7 +56,7 @@ class NotDeterministic(CreditscopeError):
 
 
 class ModelChanged(CreditscopeError):
-    """A model whose weights, gradients or modules changed while it was measured; it has been put back."""
+    """A model whose weights, gradients, modules or hooks changed while it was measured; it has been put back."""
 
 
 class BadFile(CreditscopeError):

@@ -108,10 +108,38 @@ def test_a_forward_pass_that_changes_the_model_is_named_and_undone(act, measure)
         else:
             with unchanged(model):
                 model(INPUTS)
+                model(INPUTS)
     assert ACTS[act] in str(caught.value)
     assert "The model has been put back" in str(caught.value)
     assert state(model) == before
     assert [(id(module), len(module._forward_hooks)) for module in model.modules()] == modules
+
+
+class Lazy(Odd):
+    """Records states by hooks that its first call installs, as models of transformers do."""
+
+    def __init__(self) -> None:
+        super().__init__(Lazy.install)
+        self.installed, self.seen = False, []
+
+    def install(self) -> None:
+        for index in (0, 1) if not self.installed else ():
+            for name in ("a", "b"):
+                self.net.blocks[index].register_forward_hook(self.recording(index, name))
+        self.installed, self.seen = True, []
+
+    def recording(self, index: int, name: str):
+        return lambda module, inputs, output: self.seen.append((index, name))
+
+
+def test_hooks_that_the_first_call_installs_stay_and_later_lost_ones_are_named():
+    model = Lazy()
+    creditscope.audit(model, BATCHES, blocks="net.blocks")
+    model(INPUTS)
+    assert model.seen == [(0, "a"), (0, "b"), (1, "a"), (1, "b")]
+    with pytest.raises(ModelChanged, match="the forward hooks of net.blocks.0"), unchanged(model):
+        model.net.blocks[0]._forward_hooks.popitem()
+    assert len(model.net.blocks[0]._forward_hooks) == 2
 
 
 def test_a_credit_function_that_steps_the_optimiser_is_named_and_undone():

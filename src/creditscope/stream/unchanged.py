@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import CellType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,14 +14,13 @@ from torch import Tensor, nn
 from creditscope.errors import CreditscopeError, ModelChanged
 
 NAMED = 5  # changes that an error lists
-MEMBERS = {
-    "_modules": "modules",
-    "_parameters": "parameters",
+HOOKS = {
     "_forward_hooks": "forward hooks",
     "_forward_pre_hooks": "forward hooks",
     "_backward_hooks": "backward hooks",
     "_backward_pre_hooks": "backward hooks",
 }
+MEMBERS = {"_modules": "modules", "_parameters": "parameters", **HOOKS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class _Model:
         """Put everything back; what had changed, in words."""
         changed = []
         for name, part, now, before in self._members:
-            if {key: id(value) for key, value in now.items()} != {key: id(value) for key, value in before.items()}:
+            if (_lost_or_repeated if part in HOOKS else _differ)(now, before):
                 now.clear()
                 now.update(before)
                 changed.append(f"the {MEMBERS[part]} of {name or 'the model itself'}")
@@ -86,7 +87,8 @@ class _Model:
 def unchanged(model: nn.Module) -> Iterator[None]:
     """Put weights, gradients, modules and hooks back after the block; an error says which of them it had changed.
 
-    Buffers are not compared: they are a layer's own memory, and `undisturbed` restores them.
+    Buffers are not compared: they are a layer's own memory, and `undisturbed` restores them. A hook that is added once
+    stays: models of transformers install theirs in their first call and remember that they have.
     """
     kept = _Model(model)
     try:
@@ -109,6 +111,25 @@ def _refuse(model: nn.Module, changed: list[str], error: CreditscopeError | None
         "The numbers would belong to several networks. The model has been put back. Does its forward pass normalise, "
         "step or replace its own weights, or does a function that was passed in? Do that outside of them."
     ) from error
+
+
+def _differ(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> bool:
+    return {key: id(value) for key, value in now.items()} != {key: id(value) for key, value in before.items()}
+
+
+def _lost_or_repeated(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> bool:
+    """Whether hooks are gone, or the same one was added more than once."""
+    if any(now.get(key) is not hook for key, hook in before.items()):
+        return True
+    added = [_code(hook) for key, hook in now.items() if key not in before]
+    return len(set(added)) < len(added)
+
+
+def _code(hook: Any) -> tuple[Any, ...]:
+    """What tells two hooks apart: their code and the values that it is bound to."""
+    cells = [cell for cell in getattr(hook, "__closure__", None) or () if cell != CellType()]  # an empty one has none
+    bound = [id(getattr(hook, "__self__", None)), *(id(cell.cell_contents) for cell in cells)]
+    return getattr(hook, "__code__", type(hook)), *bound
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:
