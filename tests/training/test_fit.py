@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -534,5 +535,5 @@ def test_a_snapshot_that_does_not_fit_its_run_is_refused(change: Any, tmp_path: 
     path = tmp_path / "snapshot"
     trained(snapshot=path, snapshot_seconds=0.0)
     write_snapshot(path, change(read_snapshot(path)))
-    with pytest.raises(DamagedFile, match="The snapshot does not fit its run"):
+    with pytest.raises(DamagedFile, match=f"The snapshot {re.escape(str(path))} does not fit its run"):
         trained(snapshot=path)

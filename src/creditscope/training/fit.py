@@ -130,7 +130,7 @@ class Fit:
             if notice := recover_snapshot(snapshot):
                 warnings.warn(notice, stacklevel=3)
             if snapshot.exists():
-                run.restore(_own(read_snapshot(snapshot), identity, snapshot))
+                run.restore(_own(read_snapshot(snapshot), identity, snapshot), snapshot)
         now = time.perf_counter()
         return cls(run, dict(spec or {}), resolved, checksum, identity, snapshot, now - started, now)
 

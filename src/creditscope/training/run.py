@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -118,8 +119,8 @@ class Run:
         tensors = gathered(self.network, self.feedback, self.optimiser, self.generator)
         return Snapshot(identity, tensors, tuple(self.history))
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Resume from a snapshot; one whose tensors or rows are not those of this run is refused."""
+    def restore(self, snapshot: Snapshot, path: Path) -> None:
+        """Resume from the snapshot in a file; one whose tensors or rows are not those of this run is refused."""
         try:
             if [row.epoch for row in snapshot.history] != list(range(min(len(snapshot.history), self.recipe.epochs))):
                 raise ValueError("its history is not that of the run's first epochs")
@@ -127,7 +128,7 @@ class Run:
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
             reason = one_line(f"{type(error).__name__}: {error}", 200)
             raise DamagedFile(
-                f"The snapshot does not fit its run: {reason}.\n"
+                f"The snapshot {path} does not fit its run: {reason}.\n"
                 "Resuming from it would end elsewhere. Remove it to start the run again."
             ) from error
         self.history = list(snapshot.history)
