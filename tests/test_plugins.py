@@ -93,7 +93,9 @@ def test_a_module_that_ends_the_program_is_an_error_and_not_a_pass(tmp_path, mon
     assert "quits_later" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("last", ["raise GeneratorExit", "raise SystemExit(0) from None"])
+@pytest.mark.parametrize(
+    "last", ["raise GeneratorExit", "raise SystemExit(0) from None", "exec('raise SystemExit(0)', {})"]
+)
 def test_no_way_to_end_the_program_is_a_pass_not_even_after_a_closed_pipe(tmp_path, monkeypatch, capsys, last):
     code = f"def make():\n    try:\n        raise BrokenPipeError\n    except OSError:\n        {last}"
     (tmp_path / "quits_oddly.py").write_text(code)

@@ -113,7 +113,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _ended(error: BaseException) -> int:
     """The exit code where a user's code ended the program: that must not pass for a verdict."""
     *_, (last, _) = traceback.walk_tb(error.__traceback__)
-    if isinstance(error.__context__, BrokenPipeError) and last.f_globals["__name__"] == "rich.console":
+    if isinstance(error.__context__, BrokenPipeError) and last.f_globals.get("__name__") == "rich.console":
         discard_output()  # help through `| head`: rich ends the program
         return 0
     by = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else type(error).__name__
