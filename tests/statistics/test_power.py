@@ -200,4 +200,5 @@ def test_a_margin_at_the_limit_or_images_without_number_settle_nothing() -> None
     expected = seeds_to_decide(Question(100 * math.sqrt(0.03125), 25.0, 2.0, 400))
     assert seeds_to_settle(trained, control, 2.0, 400) == expected
     assert seeds_to_settle(trained, [math.nan, 0.5], 2.0) is None
+    assert seeds_to_settle(trained, control, 101.0) is None
     assert seeds_to_decide(Question(1, 5), CERTAIN) > seeds_to_decide(Question(1, 5), LIKELY)

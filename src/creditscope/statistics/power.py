@@ -119,10 +119,11 @@ def seeds_to_settle(
     """Seeds per arm that would settle an open D3 with 80 %, if margin and spread stay as they are in these accuracies.
 
     trained, control  shares; an arm of one is given the other's spread; None if no arm has two finite numbers
+    limit             in points; None for one that no margin can reach
     """
     spreads = [value for value in (spread(trained), spread(control)) if math.isfinite(value)]
     margin = POINTS * (sum(trained) / len(trained) - sum(control) / len(control))
-    if not spreads or not math.isfinite(margin) or margin == limit:
+    if not spreads or not math.isfinite(margin) or margin == limit or abs(limit) > POINTS:
         return None
     sd = POINTS * math.sqrt(sum(value**2 for value in spreads) / len(spreads))
     return seeds_to_decide(Question(sd, margin, limit, images))
