@@ -1,6 +1,6 @@
 """Train committed runs again with this code: do their numbers and verdicts stay?
 
-python benchmarks/recompute.py [RUNS [FOLDER ...]]   the quickest RUNS (8) of every method below the FOLDERs
+python benchmarks/recompute.py [RUNS [FOLDER ...]]   RUNS (8) in all, the quickest of every method first
 
 Every record carries its settings and its key. A run is trained and audited again and compared with its record:
 accuracies and losses of all epochs, the numbers of all findings, and the verdict.

@@ -45,8 +45,9 @@ def page(rows: dict[str, Row]) -> str:
     """The page in Markdown."""
     counts = Counter(row.get("outcome", "not run") for row in rows.values())
     summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
-    commits = {row["commit"] for row in rows.values() if "commit" in row}
-    source = f" All rows come from commit {commits.pop()[:10]} of the code." if len(commits) == 1 else ""
+    commits = {row.get("commit", "") for row in rows.values() if "outcome" in row}
+    same = len(commits) == 1 and all(commits)
+    source = f" All rows come from commit {commits.pop()[:10]} of the code." if same else ""
     lines = [_line(family, row) for family, row in sorted(rows.items())]
     head = "| family | model | parameters | pixels | outcome | stream, or why not |\n|---|---|---|---|---|---|\n"
     return f"{HEAD}Of {len(rows)} families: {summary}.{source}\n\n{head}" + "\n".join(lines) + "\n" + FOOT

@@ -15,7 +15,7 @@ Option = Scalar | tuple[Scalar, ...]
 
 # Leading parameters that are no options, because the builder passes them: shape and classes, the cache folder.
 PASSED = {"network": 2, "method": 0, "data": 1}
-MOST_STEPS = 10**6  # of a method in a batch: a misprint is refused before it is run
+MOST_STEPS = 10**6  # in any whole number of a method, which may be steps in a batch: a misprint is refused
 LARGEST = 10**300  # of a whole number that stands for a float
 KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
 
@@ -47,7 +47,7 @@ def filled(part: str, name: str, known: Mapping[str, Option], given: Mapping[str
         if part == "method" and type(value) is int and value > MOST_STEPS:
             raise InvalidInput(
                 f"{option} of {owner} is {value:,}.\n"
-                f"Every batch would take that many steps or draws, and no run would end. Give at most {MOST_STEPS:,}."
+                f"With so many steps or draws in a batch no run would end. Give at most {MOST_STEPS:,}."
             )
     return values
 
