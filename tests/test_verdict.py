@@ -163,7 +163,10 @@ def test_a_finding_shows_its_measurement_or_says_that_there_is_none() -> None:
         "cause",
     )
     assert measured.margin == pytest.approx(1.0)
+    seeds = Measurement(5.0, per_seed=(4.0, 6.0))
+    assert Finding("D1", "", Status.PASS, seeds, ABOVE, "", "").per_seed == (4.0, 6.0)
     skipped = finding("D1", Status.SKIPPED)
+    assert skipped.per_seed == ()
     assert (skipped.value, skipped.per_layer, skipped.interval, skipped.cause, skipped.margin) == (
         None,
         (),
