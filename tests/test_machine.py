@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from creditscope.cli import run
-from creditscope.errors import BadFile, CreditscopeError, InvalidInput, NoRoom, OutOfResources
+from creditscope.errors import BadFile, CreditscopeError, DataUnavailable, InvalidInput, NoRoom, OutOfResources
 from creditscope.machine import machine_error, memory
 from creditscope.study.engines.job import _run_error
 from creditscope.study.engines.local import _Worker
@@ -83,6 +83,8 @@ def test_a_run_error_says_what_the_machine_lacked():
     assert _run_error(raised(unwritable), "train").lacking == "disk"
     assert _run_error(PermissionError(errno.EACCES, "no"), "train").lacking == "disk"
     assert _run_error(ValueError("no"), "audit").lacking == ""
+    missing = _run_error(DataUnavailable("mnist is not here"), "train")
+    assert (missing.lacking, missing.message) == ("data", "mnist is not here")
 
 
 def ended(program: str):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from tests.study.made import TWELVE, PretendEngine, failing, record
 
-from creditscope.errors import NoRoom
+from creditscope.errors import DataUnavailable, NoRoom
 from creditscope.study.declaration import Study
 from creditscope.study.display.board import Board, LiveBoard
 from creditscope.study.driver import StudyOptions, run_study
@@ -146,6 +146,18 @@ def test_a_full_disk_stops_the_study_and_blames_no_run(store, reports):
     counts = study_status(RUNS, store).counts
     assert (counts[RunState.DONE], counts[RunState.FAILED], counts[RunState.RUNNING]) == (2, 0, 0)
     assert not list(store.folder.glob("*.lock"))
+
+
+def test_data_that_are_gone_stop_the_study_and_blame_no_run_unless_it_ran_elsewhere(store, reports):
+    error = RunError("mnist cannot be had.", "", lacking="data")
+    engine = PretendEngine(lambda job: RunResult(error=error))
+    with pytest.raises(DataUnavailable, match="The study stops: mnist cannot be had"):
+        drive(store, engine)
+    assert engine.stopped
+    assert not list(store.folder.glob("*.failed.json")) + list(store.folder.glob("*.lock"))
+    engine = PretendEngine(lambda job: RunResult(error=error))
+    engine.local = False
+    assert len(drive(store, engine).failed) == len(RUNS)
 
 
 def test_a_run_out_of_memory_is_no_failure_and_the_same_command_tries_it_again(store, reports):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from creditscope.errors import NoRoom
+from creditscope.errors import DataUnavailable, NoRoom
 from creditscope.records.run import RunRecord
 from creditscope.study.display.board import Board
 from creditscope.study.engines.engine import Engine, EpochDone, RunEnded
@@ -185,6 +185,8 @@ class _Drive:
                 "Every other run would fail in the same way. Finished runs are kept. "
                 "Make room, then run the same command again."
             )
+        if result.error is not None and result.error.lacking == "data" and self.engine.local:
+            raise DataUnavailable(f"The study stops: {result.error.message}")  # another machine may have them
         if result.record:
             self._keep(key, result)
         if result.error is not None and result.error.lacking == "memory":

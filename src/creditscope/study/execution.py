@@ -62,7 +62,8 @@ def closing(summary: Summary, runs: Plan, store: Store) -> str:
 def _load_data(runs: Plan, store: Store, engine: Engine, options: StudyOptions) -> None:
     """Load every new dataset once, so that it is fetched before several processes ask for it; the engine starts beside.
 
-    A dataset with which this store has trained a run is here already: the workers load it, and no torch is imported.
+    A dataset with which this store has trained a run is here already, unless it was removed: the workers load it, and
+    no torch is imported.
     """
     ended = store.ended_states(runs)
     needed = [runs[key] for key, state in ended.items() if options.asks_for(key, state, store)]

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from creditscope.errors import InvalidInput, NoRoom
+from creditscope.errors import DataUnavailable, InvalidInput, NoRoom
 from creditscope.machine import machine_error
 from creditscope.runs.spec import RunSpec
 
@@ -43,17 +43,20 @@ class Job:
     beside: tuple[Job, ...] = ()
 
 
+Lacking = Literal["", "disk", "memory", "data"]
+
+
 @dataclass(frozen=True, slots=True)
 class RunError:
     """What went wrong in a run.
 
-    lacking   what the machine lacked, if the run is not to blame: with "disk" every other run would fail too
+    lacking   what the machine lacked, if the run is not to blame: with "disk" or "data" every other run would fail too
     """
 
     message: str
     traceback: str
     stage: Literal["train", "audit"] = "train"
-    lacking: Literal["", "disk", "memory"] = ""
+    lacking: Lacking = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,8 @@ def _run_error(error: Exception, stage: Literal["train", "audit"]) -> RunError:
     origin = error.__cause__ if isinstance(error.__cause__, OSError) else error
     machine = machine_error(error)
     disk = isinstance(machine, NoRoom) or (isinstance(origin, OSError) and origin.errno in LOCKED)
-    lacking: Literal["", "disk", "memory"] = "disk" if disk else "memory" if machine is not None else ""
+    lacking: Lacking = "disk" if disk else "memory" if machine is not None else ""
+    if not lacking and isinstance(error, DataUnavailable):
+        return RunError(str(error), traceback.format_exc(), stage, "data")
     message = str(machine).partition("\n")[0] if lacking == "memory" else f"{type(error).__name__}: {error}"
     return RunError(message, traceback.format_exc(), stage, lacking)
