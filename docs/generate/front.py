@@ -18,7 +18,11 @@ from creditscope.records.labels import counted
 
 PAGE, README = ROOT / "docs" / "index.md", ROOT / "README.md"
 MARKS = ("<!-- reproduction: make docs writes these lines -->\n", "<!-- end of the reproduction -->")
-WORDS = {ClaimStatus.HOLDS: "hold", ClaimStatus.FAILS: "fail", ClaimStatus.UNDECIDED: "undecided"}
+WORDS = {  # of one claim and of several
+    ClaimStatus.HOLDS: ("holds", "hold"),
+    ClaimStatus.FAILS: ("fails", "fail"),
+    ClaimStatus.UNDECIDED: ("is undecided", "are undecided"),
+}
 SENTENCES = 3  # of the abstract: claims, numbers, methods
 
 
@@ -48,7 +52,8 @@ def _claims(archive: RunArchive) -> str:
     counts = Counter(claim.ask(archive).status for claim in archive.paper.claims)
     if not any(archive.record(key) for name in archive.paper.names for key in archive.plan(name)):
         return f"{counted(counts.total(), 'published claim')}, not run yet"
-    said = ", ".join(f"{counts[status]} {words}" for status, words in WORDS.items() if counts[status])
+    known = [(counts[status], words) for status, words in WORDS.items() if counts[status]]
+    said = ", ".join(f"{count} {words[count > 1]}" for count, words in known)
     return f"of {counted(counts.total(), 'published claim')}, {said}"
 
 
