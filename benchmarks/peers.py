@@ -1,7 +1,7 @@
 """Other tools beside ours, in one process and in turns; whatever is not installed is left out, and named.
 
 epoch      BioTorch's FA and DFA beside ours, on a plain MLP that both can train, in the same loop
-watching   10 steps of backprop watched by Cockpit, by monitorch and by our Monitor, over the bare steps
+watching   2 steps of backprop watched by Cockpit, by monitorch and by our Monitor, over the bare steps
 audit      the published `diagnose` as a loop over layers and batches, our `diagnose`, and `audit`
 
 The tools measure different things; what is compared is what a user pays for each. Processor time, medians of ratios
@@ -31,7 +31,7 @@ from creditscope.batch import Batch
 from creditscope.networks.build import build
 
 IMAGES, SHAPE, CLASSES, STEPS, REPEATS = 128, (3, 32, 32), 10, 50, 5
-WATCHED = 10  # steps of an epoch that is watched: Cockpit takes every sample's gradient
+WATCHED = 2  # steps of an epoch that is watched: a step of Cockpit takes six seconds
 PEERS = {"biotorch": "biotorch", "cockpit": "cockpit-for-pytorch", "monitorch": "monitorch"}
 Ways = dict[str, Callable[[], object]]
 
