@@ -169,3 +169,11 @@ def test_the_width_of_a_sum_of_seeds_and_images_is_its_formula(seeds, freedom, i
 def test_the_null_is_no_margin_unless_another_is_named():
     margin = margin_of_accuracies(FIRST, SECOND, images=500)
     assert p_value(margin) == p_value(margin, 0.0)
+
+
+def test_seeds_are_not_matched_unless_the_caller_says_so() -> None:
+    counts = [10, 30, 50, 70, 90, 95]  # right answers of a hundred, rising alike on both sides
+    control = np.array([[image < count for image in range(100)] for count in counts])
+    trained = np.array([[image < count + 3 for image in range(100)] for count in counts])
+    alone, paired = (margin_of_answers(trained, control, matched=matched).interval for matched in (False, True))
+    assert margin_of_answers(trained, control).interval == alone != paired
