@@ -160,6 +160,8 @@ class RayEngine(Engine):
         try:
             result = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
+            with self._on_the_cluster():  # a run that fails for want of the mailbox is not to blame
+                self._ray.get(self._mailbox.latest.remote(job.key))
             kind = type(error).__name__
             result = RunResult(error=RunError(f"{kind}: the run was lost {RETRIES + 1} times", str(error)))
         self._ended.append(job.key)
