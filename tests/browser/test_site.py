@@ -29,7 +29,7 @@ KINDS = (  # one page of every kind
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The whole site; a warning, as of a link that leads nowhere, is an error."""
     pytest.importorskip("furo")
