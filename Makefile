@@ -129,7 +129,7 @@ test: install ## the fast suite, below 3 minutes on 2 cores after installation; 
 
 test-all: test install-all $(VENV)/.installed-docs ## the fast suite, then slow, Ray, browser and third-party tests
 	$(PYTEST) -n $(JOBS) --dist loadgroup --hypothesis-profile=thorough -m "slow and not (ray or thirdparty)" $(NONE)
-	$(PYTEST) -m "ray and not thirdparty" $(NONE)
+	$(PYTEST) -m "ray and not thirdparty" tests/study $(NONE)
 	@$(MAKE) --no-print-directory test-thirdparty
 
 test-thirdparty: $(OTHERS)/.installed ## timm, transformers, BioTorch, JAX, Lightning, the loggers and trained networks, one process per file

@@ -272,7 +272,7 @@ def test_some_bad_invocations_end_with_a_message(material, here, capsys, kind):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_thousand_bad_invocations_end_with_a_message(material, here, capsys, record_property):
-    codes = invoke_all(material, capsys, [odd_lines], 800) + invoke_all(material, capsys, [odd_files], 600)
+    codes = invoke_all(material, capsys, [odd_lines], 600) + invoke_all(material, capsys, [odd_files], 480)
     record_property("invocations", dict(codes))
     with capsys.disabled():
         print(f"{sum(codes.values()):,} bad invocations by exit code: {dict(codes)}")  # noqa: T201

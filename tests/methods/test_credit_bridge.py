@@ -174,7 +174,7 @@ def trajectory(moves: list[Tensor], count: int, generator: torch.Generator) -> t
 
 @pytest.mark.parametrize(
     ("width", "depth", "steps"),
-    [(3, 1, 250), pytest.param(16, 4, 3000, marks=pytest.mark.slow)],
+    [(3, 1, 250), pytest.param(8, 4, 1500, marks=pytest.mark.slow)],
     ids=["one block", "four blocks"],
 )
 def test_the_slope_of_the_value_becomes_the_true_costate_at_every_layer(
