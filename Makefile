@@ -133,7 +133,7 @@ test-all: test install-all $(VENV)/.installed-docs ## the fast suite, then slow,
 	@$(MAKE) --no-print-directory test-thirdparty
 
 test-thirdparty: $(OTHERS)/.installed ## timm, transformers, BioTorch, JAX, Lightning, the loggers and trained networks, one process per file
-	grep -rlw --include='test_*.py' 'mark.thirdparty' tests | \
+	grep -rlw --include='test_*.py' 'mark.thirdparty' tests | sort -r | \
 	  OMP_NUM_THREADS=1 xargs -P $(JOBS) -I FILE $(OTHERS)/bin/python -m pytest -q -m thirdparty FILE
 
 test-wheel: install ## build the wheel, install it with the tested versions in a clean environment, run the demonstration there
