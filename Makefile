@@ -128,7 +128,7 @@ test: install ## the fast suite, below 3 minutes on 2 cores after installation; 
 	$(PYTEST) -n $(JOBS)
 
 test-all: test install-all $(VENV)/.installed-docs ## the fast suite, then slow, Ray, browser and third-party tests
-	$(PYTEST) -n $(JOBS) --dist loadgroup --hypothesis-profile=thorough -m "slow and not (ray or thirdparty)" $(NONE)
+	$(PYTEST) -n $(JOBS) --hypothesis-profile=thorough -m "slow and not (ray or thirdparty)" $(NONE)
 	$(PYTEST) -m "ray and not thirdparty" tests/study $(NONE)
 	@$(MAKE) --no-print-directory test-thirdparty
 

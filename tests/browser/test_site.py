@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from tests.browser.test_pages import AXE, SERIOUS
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.xdist_group("site")]  # built once
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 ROOT = Path(__file__).parents[2]
 KINDS = (  # one page of every kind
     "index",

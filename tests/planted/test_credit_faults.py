@@ -7,7 +7,6 @@ from tests.planted.credit_faults import FAULTS, SOUND, CreditFault, SoundCredit,
 
 from creditscope import Report, audit
 
-pytestmark = pytest.mark.xdist_group("credit")  # their network is trained once
 ABOUT_CREDIT = ("D5", "D6", "D7", "D8", "D9")
 
 

@@ -27,11 +27,6 @@ def label(case: Fault | Sound) -> str:
     return f"{case.base}: {case.name}" if isinstance(case, Fault) else case.name
 
 
-def trained_once(fault: Fault) -> object:
-    """Faults of one network go to one process."""
-    return pytest.param(fault, id=label(fault), marks=pytest.mark.xdist_group(fault.base))
-
-
 def check_fault(fault: Fault) -> None:
     given = fault.plant(base(fault.base))
     report = audit(**given)
@@ -96,7 +91,7 @@ def test_a_planted_fault_is_noticed(fault: Fault) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [trained_once(fault) for fault in GRADED if fault not in QUICK][::5])
+@pytest.mark.parametrize("fault", [fault for fault in GRADED if fault not in QUICK][::5], ids=label)
 def test_planted_faults_of_every_kind_are_noticed(fault: Fault) -> None:
     check_fault(fault)
 
@@ -113,7 +108,7 @@ def test_sound_networks_of_every_kind_do_not_fail(sound: Sound) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in BASES])
+@pytest.mark.parametrize("name", BASES)
 def test_the_networks_that_faults_are_planted_in_do_not_fail(name: str) -> None:
     report = audit(**base(name).audited())
     assert report.verdict.text in ("PASS", "INCONCLUSIVE(D3)"), report.verdict.why
