@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -36,6 +38,13 @@ def test_every_step_is_pytorchs_own_to_the_bit() -> None:
     for dtype in (torch.float32, torch.float64):
         ours, theirs = trajectory(FusedAdamW, dtype), trajectory(torch.optim.AdamW, dtype)
         assert all(torch.equal(own, other) for own, other in zip(ours, theirs, strict=True))
+
+
+def test_no_step_imports_pytorchs_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch._dynamo", None)  # importing it fails from now on
+    with pytest.raises(ImportError):
+        trajectory(torch.optim.AdamW)
+    trajectory(FusedAdamW)
 
 
 def test_a_closure_is_evaluated_as_pytorch_does() -> None:

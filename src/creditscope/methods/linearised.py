@@ -13,10 +13,6 @@ from torch.func import jvp, vmap
 
 from creditscope.networks.staged import Pieces, StagedNetwork
 
-with warnings.catch_warnings():  # the first forward-mode pass of a process loads rules that PyTorch scripts, and warns
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import torch._decomp.decompositions_for_jvp
-
 Push = Callable[[Tensor], Tensor]  # directions at the input of a layer (k, N, ...) -> those at its output
 
 
@@ -37,8 +33,15 @@ def pushed(stage: Callable[[Any], Any], at: Tensor, directions: Tensor) -> Tenso
             moved = None
         if isinstance(moved, Moving):
             return moved.directions
-        found: Tensor = vmap(lambda v: jvp(stage, (at,), (v,))[1])(directions)
+        found: Tensor = vmap(lambda v: along(stage, at, v))(directions)
         return found
+
+
+def along(function: Callable[[Tensor], Any], at: Tensor, direction: Tensor) -> Any:
+    """∂function(at)/∂at · v by PyTorch's forward mode, whose first pass in a process loads rules of 0.3 s and warns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+    return jvp(function, (at,), (direction,))[1]
 
 
 def pieces_with_directions(

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.func import jvp
 
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
 from creditscope.methods.forward_forward import as_mlp
+from creditscope.methods.linearised import along
 from creditscope.methods.local import forward_in_pieces
 from creditscope.methods.rule import EVERYTHING, CreditRule, Feedback, Scope
 from creditscope.networks.staged import StagedNetwork
@@ -96,7 +96,7 @@ class Pepita(CreditRule):
         seen, inputs = forward_in_pieces(network, batch, scope), batch.inputs.flatten(1)
         with torch.no_grad():
             pushed = seen.error @ feedback.tensors[PROJECTION].to(seen.error).T
-            carried = jvp(lambda x: tuple(network.states(x)), (inputs,), (pushed,))[1]
+            carried = along(lambda x: tuple(network.states(x)), inputs, pushed)
             below = [inputs, *seen.hiddens[:-1]]
             layers = list(zip(carried, below, strict=True))
             gradients = _updates(network, [*layers, (seen.error, seen.hiddens[-1])], scope)
