@@ -11,6 +11,7 @@ from tests.methods.conftest import small
 
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
+from creditscope.methods.adapted import adapted
 from creditscope.methods.forward_gradient import ForwardGradient, estimate
 from creditscope.methods.local import forward_in_pieces
 from creditscope.methods.rule import EVERYTHING, Feedback
@@ -37,6 +38,19 @@ def test_the_estimate_is_the_slope_along_each_direction_times_the_direction(
             for sample in range(len(found)):
                 expected[sample] += (v[k, sample] * g[sample]).sum() * v[k, sample] / 3
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("name", ["resmlp", "vit_mini"])
+def test_through_the_hooks_of_any_model_it_is_the_same_estimate(name: str, batch: Batch) -> None:
+    own = small(name)
+    other = adapted(own, batch.inputs, blocks="blocks")
+    assert other.own is not other
+    expected, found = (
+        ForwardGradient(draws=2).signals(network, Feedback(), forward_in_pieces(network, batch, EVERYTHING))
+        for network in (own, other)
+    )
+    for one, two in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, two)
 
 
 def test_no_backward_pass_is_run(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:

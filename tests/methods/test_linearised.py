@@ -10,12 +10,11 @@ import torch
 import torch.nn.functional as F
 from tests.methods.conftest import small
 from torch import Tensor, nn
-from torch.func import jvp
 
 from creditscope.batch import Batch
 from creditscope.methods import forward_gradient
 from creditscope.methods.forward_gradient import ForwardGradient
-from creditscope.methods.linearised import LAYERS, Moving, carries_directions, pieces_with_directions, pushed
+from creditscope.methods.linearised import LAYERS, Moving, along, carries_directions, pieces_with_directions, pushed
 from creditscope.methods.rule import Feedback, Moment
 from creditscope.methods.wrappers import Frozen
 
@@ -43,7 +42,7 @@ def test_every_listed_layer_takes_directions_by_its_jacobian(layer: Any) -> None
     directions = drawn(3, *at.shape, seed=9)
     assert isinstance(call(Moving(at, directions)), Moving)
     for found, v in zip(pushed(call, at, directions), directions, strict=True):
-        torch.testing.assert_close(found, jvp(call, (at,), (v,))[1], rtol=1e-11, atol=1e-13)
+        torch.testing.assert_close(found, along(call, at, v), rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +56,11 @@ def test_every_listed_layer_takes_directions_by_its_jacobian(layer: Any) -> None
         lambda x: torch.ones_like(x) + x,
     ],
 )
-def test_any_stage_agrees_with_forward_mode_listed_or_not(stage: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("hooked", [False, True])
+def test_any_stage_agrees_with_forward_mode_listed_or_not(stage: Callable[[Any], Any], hooked: bool) -> None:
     at, directions = drawn(3, 4, 5), drawn(2, 3, 4, 5, seed=4)
-    for found, v in zip(pushed(stage, at, directions), directions, strict=True):
-        torch.testing.assert_close(found, jvp(stage, (at,), (v,))[1], rtol=1e-11, atol=1e-13)
+    for found, v in zip(pushed(stage, at, directions, hooked=hooked), directions, strict=True):
+        torch.testing.assert_close(found, along(stage, at, v), rtol=1e-11, atol=1e-13)
 
 
 def test_an_error_of_the_stage_itself_is_not_swallowed() -> None:
@@ -95,7 +95,7 @@ def test_the_pass_with_directions_is_the_pass_in_pieces_bit_for_bit(name: str, b
             return network.readout(h)
 
         for draw_index, v in enumerate(vs):
-            wanted = jvp(above, (state,), (v,))[1]
+            wanted = along(above, state, v)
             torch.testing.assert_close(moved[2 * layer + draw_index], wanted, rtol=1e-9, atol=1e-12)
 
 

@@ -128,14 +128,14 @@ def estimate(network: StagedNetwork, seen: LocalPass, directions: Sequence[Tenso
     One pass up: at every block the directions of the states below, carried so far, are joined by those of its output.
     """
     _check_loss(network)
-    carried = directions[0]
+    carried, hooked = directions[0], network.own is not network
     for index in range(network.depth):
 
         def stage(state: Tensor, block: int = index) -> Tensor:
             return network.merge(block, state, network.branch(block, state))
 
-        carried = torch.cat([pushed(stage, seen.hiddens[index], carried), directions[index + 1]])
-    return _estimates(pushed(network.readout, seen.hiddens[-1], carried), seen.error, directions)
+        carried = torch.cat([pushed(stage, seen.hiddens[index], carried, hooked=hooked), directions[index + 1]])
+    return _estimates(pushed(network.readout, seen.hiddens[-1], carried, hooked=hooked), seen.error, directions)
 
 
 def _estimates(moved: Tensor, error: Tensor, directions: Sequence[Tensor]) -> tuple[Tensor, ...]:

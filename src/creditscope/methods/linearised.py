@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.func import jvp, vmap
 
 from creditscope.networks.staged import Pieces, StagedNetwork
@@ -20,13 +23,17 @@ class Unlisted(TypeError):
     """A stage did something to its state that is no listed layer, sum or multiple."""
 
 
-def pushed(stage: Callable[[Any], Any], at: Tensor, directions: Tensor) -> Tensor:
+def pushed(stage: Callable[[Any], Any], at: Tensor, directions: Tensor, *, hooked: bool = False) -> Tensor:
     """∂stage(at)/∂at · v for directions v (k, N, ...) at a state (N, ...).
 
     A stage of listed layers takes one pass for all directions. Any other one goes through `torch.func.jvp`, which
     multiplies, in every product, by a zero direction of the weight as well, and takes LayerNorm apart.
+
+    hooked   the stage runs a model through hooks, which `torch.func` cannot enter: one dual pass for each direction
     """
     with torch.no_grad():
+        if hooked:
+            return torch.stack([_dual(stage, at, direction) for direction in directions])
         try:
             moved = stage(Moving(at, directions))
         except TypeError:  # also of Python itself, for an operation that `Moving` lacks
@@ -37,11 +44,27 @@ def pushed(stage: Callable[[Any], Any], at: Tensor, directions: Tensor) -> Tenso
         return found
 
 
+def _dual(stage: Callable[[Any], Any], at: Tensor, direction: Tensor) -> Tensor:
+    """∂stage(at)/∂at · v as the tangent of one forward pass on a dual tensor."""
+    load_forward_mode()
+    with forward_ad.dual_level():
+        moving: Any = forward_ad.make_dual(at, direction)  # type: ignore[no-untyped-call]
+        value, tangent = forward_ad.unpack_dual(stage(moving))  # type: ignore[no-untyped-call]
+    return torch.zeros_like(value) if tangent is None else tangent
+
+
 def along(function: Callable[[Tensor], Any], at: Tensor, direction: Tensor) -> Any:
-    """∂function(at)/∂at · v by PyTorch's forward mode, whose first pass in a process loads rules of 0.3 s and warns."""
+    """∂function(at)/∂at · v by `torch.func.jvp`."""
+    load_forward_mode()
+    return jvp(function, (at,), (direction,))[1]
+
+
+@cache
+def load_forward_mode() -> None:
+    """Load PyTorch's rules of forward mode, once and only where they are needed: it takes 0.3 s, and PyTorch warns."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-    return jvp(function, (at,), (direction,))[1]
+        import_module("torch._decomp.decompositions_for_jvp")
 
 
 def pieces_with_directions(

@@ -36,7 +36,7 @@ class Checkpoint:
     missing: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Checkpoint({self.rule.name!r}, {self.network.title}, accuracy {self.record.accuracy:.4g})"
+        return f"Checkpoint({self.rule.innermost.name!r}, {self.network.title}, accuracy {self.record.accuracy:.4g})"
 
     def credit(self) -> CreditSource:
         """The credit that trained this network, as `audit(..., credit=)` takes it; `NoCredit` if it is lost.
