@@ -449,13 +449,9 @@ every image and the two methods on none.
   against one that hardly spread. Two demands force it: an interval is never narrower than the images' own error, and
   it is Student's where the seeds' spread dominates. These two alone cover up to 98.7 % where the spread is known to
   two degrees of freedom and up to 99.3 % to one; our formula between them covers up to 98.8 % and 99.4 %
-  (`tests/statistics/test_margin.py` computes all four without a random number). To stay at 97 %, an interval would have
-  to shrink to 1.35 and 1.05 standard errors of the images where seeds agree by chance, and cover 82 % and 71 % there.
-  The images also tell how much of the seeds' spread is chance within images; an interval that took this known part off
-  would cover 97 % at most, but as little as 91 % and 86 %, because it trusts a spread that is small by chance.
+  (`tests/statistics/test_margin.py` computes all four without a random number).
 - **Two seeds** know their spread to one degree of freedom. Nobody knows how unequal the spreads of the two sides are,
-  so Welch's interval is wide for equal ones (up to 98 %); one that covered 95 % of these would cover 92 % where one
-  spread is three times the other. Two seeds against one are wider still.
+  so Welch's interval is wide for equal ones. Two seeds against one are wider still.
 - **One seed on both sides** does not know the spread at all: 3 points are assumed, so it covers 95 % at 3 points, more
   below, and less above.
 - **Accuracies** do not say which images are hard for both sides, so that the images' error counts in full:

@@ -48,8 +48,8 @@ def _dual(stage: Callable[[Any], Any], at: Tensor, direction: Tensor) -> Tensor:
     """∂stage(at)/∂at · v as the tangent of one forward pass on a dual tensor."""
     load_forward_mode()
     with forward_ad.dual_level():
-        moving: Any = forward_ad.make_dual(at, direction)  # type: ignore[no-untyped-call]
-        value, tangent = forward_ad.unpack_dual(stage(moving))  # type: ignore[no-untyped-call]
+        dual: Any = forward_ad.make_dual(at, direction)  # type: ignore[no-untyped-call]
+        value, tangent = forward_ad.unpack_dual(stage(dual))  # type: ignore[no-untyped-call]
     return torch.zeros_like(value) if tangent is None else tangent
 
 
