@@ -13,9 +13,11 @@ from tests.diagnostics.evidence_by_hand import directions, evidence, find
 from creditscope.diagnostics import diagnostics, examine_all
 from creditscope.diagnostics.hidden_backprop import ALMOST_ONE
 from creditscope.diagnostics.precision import _rounding
-from creditscope.diagnostics.reference import reference_gain
+from creditscope.diagnostics.reference import FLOOR, PUBLISHED_BATCH, reference_gain
+from creditscope.diagnostics.scale import GROWN
 from creditscope.evidence.credit import HiddenBackprop
 from creditscope.evidence.records import Evidence, LabelLeak, ReadoutProfile, Rival
+from creditscope.modes import WITHOUT_GROWTH
 from creditscope.protocols import PROTOCOLS
 from creditscope.verdict import Missing, Reason, Status
 
@@ -58,7 +60,8 @@ def test_credit_is_anti_aligned_below_minus_three(z: float, words: bool) -> None
 
 def test_blocks_a_thousandth_as_influential_as_the_best_are_named() -> None:
     assert find("D12", influences(1.0, 1e-9)).note == "most influential: block 0; without influence: block 1"
-    assert find("D12", influences(1.0, 0.5)).note == "most influential: block 0"
+    assert find("D12", influences(1.0, 0.95e-3)).note.endswith("without influence: block 1")
+    assert find("D12", influences(1.0, 1.05e-3)).note == "most influential: block 0"
     assert find("D12", influences(100.0, 50.0)).note == "most influential: block 0"
     assert find("D12", influences(0.0, 0.0)).note == "most influential: block 0"
     assert find("D12", influences(0.5, 1e-9)).note.endswith("without influence: block 1")
@@ -99,6 +102,21 @@ def test_the_tail_of_the_reference_is_that_of_the_images_with_an_error() -> None
     assert (fitted.status, fitted.note) == (Status.UNDEFINED, "no image has an error, so gains are 0/0")
 
 
+@pytest.mark.parametrize(
+    ("growth", "gradient", "cause"),
+    [
+        (GROWN, 1e-9, WITHOUT_GROWTH),
+        (math.nextafter(GROWN, math.inf), 1e-9, ""),
+        (1.0, PUBLISHED_BATCH * math.nextafter(FLOOR, 0), WITHOUT_GROWTH),
+        (1.0, PUBLISHED_BATCH * FLOOR, ""),
+    ],
+)
+def test_a_stream_has_grown_above_fifty_and_a_reference_is_small_below_its_floor(
+    growth: float, gradient: float, cause: str
+) -> None:
+    assert find("D2:tail", evidence(((1.0,), (growth,)), ((1.0,), (gradient,)), (1.0,))).cause == cause
+
+
 def test_a_state_without_a_number_is_the_lowest_of_all() -> None:
     tail = find("D2:tail", evidence(((1.0,),) * 3, ((1.0,), (math.nan,), (1e-3,)), (1.0,)))
     assert (tail.status, tail.note) == (Status.UNDEFINED, "lowest at h_1")
@@ -128,6 +146,20 @@ def test_d10_names_its_cause_where_only_the_embedding_is_there_to_compare() -> N
     assert (one.cause == "", two.cause) == (False, "")
     assert diagnostics["D10"].remedy(Status.FIRES, cause=one.cause).startswith("Pass `initial=`")
     assert one.note.startswith("R_L 60.0 % against 30.0 % at the embedding; rise after the first block")
+
+
+def test_d10_has_the_limit_of_d3() -> None:
+    assert diagnostics["D10"].limit.at == diagnostics["D3"].limit.at
+
+
+def test_only_label_leaks_and_hidden_backprop_warn_beside_any_verdict() -> None:
+    assert {name for name, entry in diagnostics.items() if entry.warns} == {"D8", "D9", "D9:single"}
+
+
+def test_d9_asks_the_same_in_single_precision() -> None:
+    question = "does credit that is declared local depend on the weights above"
+    assert diagnostics["D9"].question == f"{question}?"
+    assert diagnostics["D9:single"].question == f"{question}, on a model that cannot run in float64?"
 
 
 def test_the_note_of_d8_counts_the_labellings() -> None:

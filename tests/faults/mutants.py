@@ -33,10 +33,19 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "creditscope"
 OUTCOMES = ROOT / "build" / "mutants.jsonl"
 EXPLAINED = Path(__file__).with_name("equivalent_mutants.json")
+DIAGNOSTICS = ("tests/diagnostics", "tests/contracts/test_every_diagnostic.py")
 # The tests that must notice, by module or folder of modules.
 TESTS = {
     "verdict": ["tests/test_verdict.py", "tests/diagnostics/test_at_the_limits.py"],
-    "diagnostics/": ["tests/diagnostics", "tests/contracts/test_every_diagnostic.py"],
+    "diagnostics/__init__": [
+        *DIAGNOSTICS,
+        "tests/commands/test_explain_and_list.py::test_entries_are_listed_one_a_line",
+        "tests/report/test_one_verdict.py::test_an_old_record_is_shown_in_current_words_with_its_own_numbers",
+    ],
+    "diagnostics/": [
+        *DIAGNOSTICS,
+        "tests/test_validation.py::test_a_calibrated_limit_is_the_geometric_middle_of_its_gap",
+    ],
     "evidence/alignment": ["tests/evidence/test_alignment.py"],
     "evidence/credit": ["tests/evidence/test_records.py"],
     "evidence/ledger": [
@@ -254,7 +263,8 @@ def explained(module: str, mutant: Mutant) -> bool:
         re.search(r"def (\w+)", "\n".join(path_of(module).read_text().splitlines()[first - 1 : last])) if last else None
     )
     key = f"{name[1] if name else 'module'}: {mutant.was} -> {mutant.now}"
-    return key in json.loads(EXPLAINED.read_text()).get(module, {})
+    reasons = json.loads(EXPLAINED.read_text())
+    return key in reasons["every module"] | reasons.get(module, {})
 
 
 def main(chosen: list[str]) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from creditscope.errors import InvalidInput
@@ -33,11 +33,10 @@ class Diagnostic:
     do_by_cause, do_when_undecided  the same for a cause that the measurement names, and while it is undecided
     column    heading of its numbers in a table per layer, default: the code; empty to leave them out
     warns     whether it adds a warning to the verdict when it fires or names a cause
-    revision  raised when a fix changes its numbers
     """
 
     code: str
-    variant: str = ""
+    variant: str
     title: str
     question: str
     formula: str
@@ -47,11 +46,10 @@ class Diagnostic:
     do: str
     measure: Measure
     column: str
-    do_when_skipped: Mapping[Reason, str] = field(default_factory=dict)
-    do_by_cause: Mapping[str, str] = field(default_factory=dict)
-    do_when_undecided: str = ""
-    warns: bool = False
-    revision: int = 1
+    do_when_skipped: Mapping[Reason, str]
+    do_by_cause: Mapping[str, str]
+    do_when_undecided: str
+    warns: bool
 
     def __post_init__(self) -> None:
         if not CODE.fullmatch(self.code):
@@ -113,7 +111,6 @@ def diagnostic(
     variant: str = "",
     column: str | None = None,
     warns: bool = False,
-    revision: int = 1,
 ) -> Callable[[Measure], Measure]:
     """Register a function Evidence -> Measurement (or Missing) as a diagnostic; see `Diagnostic` for the fields."""
 
@@ -134,7 +131,6 @@ def diagnostic(
             measure=measure,
             column=code if column is None else column,
             warns=warns,
-            revision=revision,
         )
         diagnostics.add(entry.name, entry)
         return measure

@@ -181,7 +181,7 @@ class _Accuracies:
     control_accuracy: tuple[float, ...] | None
     accuracy_images: int | None = None
     matched_seeds: bool = True
-    named_seeds: bool = False
+    named_seeds: bool = True
     weight_drift: None = None
     accuracy_source: Source | None = None
     control_source: Source | None = None
@@ -198,7 +198,7 @@ def from_accuracies(
     variant: str = "",
 ) -> Finding:
     """D3 from accuracies alone, seeds named and matched; `at` replaces the limit."""
-    evidence = cast("Evidence", _Accuracies(trained, control, images, named_seeds=True))
+    evidence = cast("Evidence", _Accuracies(trained, control, images))
     return examine(diagnostics[registered_name("D3", variant)], evidence, at)
 
 
@@ -214,7 +214,6 @@ def from_answers(
         tuple(trained.mean(1).tolist()),
         tuple(control.mean(1).tolist()),
         trained.shape[1],
-        named_seeds=True,
         accuracy_source=Source.MEASURED,
         control_source=Source.MEASURED,
         answers=trained,

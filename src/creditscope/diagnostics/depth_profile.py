@@ -59,9 +59,8 @@ def depth_profile(evidence: Evidence) -> Measurement | Missing:
                 f"the deepest read-out has {profile.numbers[-1]:,} numbers to read and that of the embedding "
                 f"{profile.numbers[0]:,}: it may be less accurate for that reason alone",
             )
-    gain = round(POINTS * (rival.gained - rival.lost) / profile.images, 9)
     return Measurement(
-        gain,
+        POINTS * (rival.gained - rival.lost) / profile.images,
         per_layer=profile.accuracies,
         interval=_interval(profile, rival),
         cause="" if len(profile.rivals) > 1 else EMBEDDING,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         unit="absolute",
         because="an answer that depends on its label is not a prediction; a single one invalidates the accuracy",
     ),
-    revision=2,
     means="With other labels the method answers differently for the same images: its inference phase sees the labels, "
     "or leaves a trace of them in the network. Its accuracy is not a test accuracy.",
     does_not_mean="It does not say how much of the accuracy is due to the leak, or that training is at fault. A pass "
