@@ -15,7 +15,7 @@ from creditscope.diagnostics.hidden_backprop import ALMOST_ONE
 from creditscope.diagnostics.precision import _rounding
 from creditscope.diagnostics.reference import FLOOR, PUBLISHED_BATCH, reference_gain
 from creditscope.diagnostics.scale import GROWN
-from creditscope.evidence.credit import HiddenBackprop
+from creditscope.evidence.credit import HiddenBackprop, Null
 from creditscope.evidence.records import Evidence, LabelLeak, ReadoutProfile, Rival
 from creditscope.modes import WITHOUT_GROWTH
 from creditscope.protocols import PROTOCOLS
@@ -58,10 +58,18 @@ def test_credit_is_anti_aligned_below_minus_three(z: float, words: bool) -> None
     assert ("anti-aligned" in found.note) == words
 
 
+def test_three_standard_deviations_are_beyond_chance_and_not_yet_anti_aligned() -> None:
+    """Draws of -1/4, 0 and 1/4 have a standard deviation of exactly 1/4."""
+    draws = tuple((draw,) * 3 for draw in (-0.25, 0.0, 0.25))
+    above, below = (credit((own,) * 3, sigma=None, null=Null(draws, (own,) * 3)) for own in (0.75, -0.75))
+    assert (find("D5", above).status, find("D6", above).value) == (Status.PASS, 3.0)
+    assert "anti-aligned" not in find("D6", below).note
+
+
 def test_blocks_a_thousandth_as_influential_as_the_best_are_named() -> None:
     assert find("D12", influences(1.0, 1e-9)).note == "most influential: block 0; without influence: block 1"
     assert find("D12", influences(1.0, 0.95e-3)).note.endswith("without influence: block 1")
-    assert find("D12", influences(1.0, 1.05e-3)).note == "most influential: block 0"
+    assert find("D12", influences(1.0, 1e-3)).note == "most influential: block 0"
     assert find("D12", influences(100.0, 50.0)).note == "most influential: block 0"
     assert find("D12", influences(0.0, 0.0)).note == "most influential: block 0"
     assert find("D12", influences(0.5, 1e-9)).note.endswith("without influence: block 1")
@@ -89,6 +97,11 @@ def test_d2_says_why_collapsed_cannot_be_told_from_fitted() -> None:
     assert "no image has an error, so collapsed cannot be told from fitted" in fitted.note
     unknown = replace(evidence(small, small), error_norms=Missing(Reason.NOT_GIVEN, "no logits"))
     assert "no logits were given, so collapsed cannot be told from fitted" in find("D2", unknown).note
+
+
+def test_a_reference_at_its_floor_has_not_collapsed() -> None:
+    found = find("D2", evidence(((1.0,), (1.0,)), ((1.0,), (PUBLISHED_BATCH * FLOOR,)), (1.0,)))
+    assert (found.status, found.cause, found.note) == (Status.PASS, "fitted", "gain ‖g_L‖/‖e‖ 1.28e-05")
 
 
 def test_the_gain_is_that_of_the_deepest_state() -> None:

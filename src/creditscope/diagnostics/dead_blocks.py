@@ -52,6 +52,6 @@ def dead_blocks(evidence: Evidence) -> Measurement | Missing:
     most = max(judged, key=lambda block: judged[block] if judged[block] == judged[block] else float("inf"))
     idle = [block for block, value in judged.items() if value < BYPASSED * judged[most]]
     note = f"most influential: block {most}"
-    if idle and judged[most] > 0:
+    if idle:
         note += f"; without influence: block{'s' if len(idle) > 1 else ''} {', '.join(map(str, idle))}"
     return Measurement(judged[most], per_layer=tuple(medians), axis="block", note=note)

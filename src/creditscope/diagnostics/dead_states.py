@@ -42,7 +42,7 @@ def dead_states(evidence: Evidence) -> Measurement | Missing:
     if not sensitivities.shape[1]:
         return Measurement(float("nan"), note="no image has an error, so sensitivities are 0/0")
     tails = evidence.sensitivity_tails
-    lowest = int(tails.nan_to_num(nan=-1.0).argmin())
+    lowest = int(tails.nan_to_num(nan=float("-inf")).argmin())
     return Measurement(
         tails[lowest].item(),
         per_layer=tuple(tails.tolist()),

@@ -44,7 +44,7 @@ def reference_tail(evidence: Evidence) -> Measurement | Missing:
     if not bool((evidence.error_norms > 0).any()):
         return Measurement(float("nan"), note="no image has an error, so gains are 0/0")
     tails = evidence.gain_tails / PUBLISHED_BATCH
-    lowest = int(tails.nan_to_num(nan=-1.0).argmin())
+    lowest = int(tails.nan_to_num(nan=float("-inf")).argmin())
     collapsed = {layer for layer, tail in enumerate(tails.tolist()) if not tail >= FLOOR}
     grown = {growth.late for growth in evidence.growths if not (growth.middle <= GROWN and growth.tail <= GROWN)}
     return Measurement(
