@@ -82,7 +82,8 @@ def _captured(stream: Stream, batch: Batch, loss_fn: LossFunction, settle: bool)
 def _derivatives(losses: Tensor, by: dict[str, Tensor], model: str) -> tuple[Tensor, ...]:
     """∂Σℓ/∂x for each of the named tensors x; one that the losses do not depend on is refused."""
     live = [tensor for tensor in by.values() if tensor.requires_grad and losses.requires_grad]
-    gradients = torch.autograd.grad(losses, live, torch.ones_like(losses), allow_unused=True) if live else ()
+    # of the sum: given a cotangent, PyTorch imports its symbolic shapes, half a second of a process
+    gradients = torch.autograd.grad(losses.sum(), live, allow_unused=True) if live else ()
     known = tuple(gradient for gradient in gradients if gradient is not None)
     if len(known) < len(by):
         used = {id(tensor) for tensor, gradient in zip(live, gradients, strict=True) if gradient is not None}
