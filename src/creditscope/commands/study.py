@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,6 @@ import typer
 
 from creditscope.commands import Plugins, TrustPlugins, command, group, say, width
 from creditscope.errors import NO_RESOURCES, InvalidInput, UnknownName
-from creditscope.protocols import DEFAULT
 from creditscope.terminal import complain
 
 if TYPE_CHECKING:
@@ -77,7 +75,8 @@ def tell_damage(runs: Plan, store: Store) -> None:
         complain(f"damaged {notice}")
 
 
-def _title(study: Study, budget: str | None) -> str:
+def title_of(study: Study, budget: str | None) -> str:
+    """The heading of a study's pages."""
     return f"{study.title or study.name}" + (f", budget {budget}" if budget else "")
 
 
@@ -160,7 +159,7 @@ def status(
 
     store = open_store(folder, results)
     study, every = planned(file, budget, plugin, store, only, trust=trust_plugins)
-    say(status_page(_title(study, budget), every, study_status(every, store), store, each=runs))
+    say(status_page(title_of(study, budget), every, study_status(every, store), store, each=runs))
     return 0
 
 
@@ -247,54 +246,4 @@ def clean(
         remove(paths)
     heading = f"{'would remove' if dry_run else 'removed'} {counted(len(paths), 'file')}"
     say("\n".join([heading, *(f"  {path}" for path in paths)]))
-    return 0
-
-
-@command("study report")
-def report(
-    file: File,
-    folder: Folder = Path("runs"),
-    results: Results = None,
-    budget: Budget = None,
-    only: Only = None,
-    protocol: Annotated[str, typer.Option(help="strict, three or four.")] = DEFAULT,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write HTML pages too, of 200 runs at most.")
-    ] = None,
-    latex: Annotated[bool, typer.Option("--latex", help="Print a booktabs table instead of the page.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    each: Annotated[bool, typer.Option("--runs", help="With these: one row per run instead of per method.")] = False,
-    plugin: Plugins = None,
-    trust_plugins: TrustPlugins = False,
-) -> int:
-    """Print the audit table over seeds, with a verdict for each seed and for each method."""
-    chosen = [name for name, on in (("latex", latex), ("csv", csv), ("markdown", markdown), ("json", json)) if on]
-    if len(chosen) > 1:
-        raise InvalidInput(
-            f"--{' and --'.join(chosen)} were given together.\n"
-            "They would be mixed on standard output. Give one of them."
-        )
-    if each and not chosen:
-        raise InvalidInput("--runs was given without --latex, --csv, --markdown or --json.\nGive one of them too.")
-    from creditscope.study.display.table import table_page
-    from creditscope.study.store import open_store
-    from creditscope.study.tables import audit_table
-
-    store = open_store(folder, results)
-    study, runs = planned(file, budget, plugin, store, only, trust=trust_plugins)
-    tell_damage(runs, store)
-    rows = audit_table(runs, store, protocol=protocol)
-    if chosen:
-        from creditscope.study.table_export import StudyTable
-
-        table = StudyTable(_title(study, budget), rows, by_run=each)
-        say(str(getattr(table, f"to_{chosen[0]}")()).rstrip("\n"))
-        return 0
-    say(table_page(_title(study, budget), rows, width() if sys.stdout.isatty() else WIDE))
-    if html is not None:
-        from creditscope.study.display.pages import study_pages
-
-        say(f"wrote {study_pages(runs, store, rows, _title(study, budget), html, protocol=protocol)}")
     return 0
