@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -64,7 +63,7 @@ def load_forward_mode() -> None:
     """Load PyTorch's rules of forward mode, once and only where they are needed: it takes 0.3 s, and PyTorch warns."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        import_module("torch._decomp.decompositions_for_jvp")
+        import torch._decomp.decompositions_for_jvp  # noqa: F401
 
 
 def pieces_with_directions(
