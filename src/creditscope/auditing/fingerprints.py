@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -21,6 +22,7 @@ SHARE, FEWEST = 0.05, 8  # so large a share of all samples, and so many, must co
 EXCESS = 3  # and so many times more than equal samples within batches explain
 COORDINATES, BITS = 64, 32  # numbers of a sample that are looked at; values beyond 2³² do not meet by chance
 
+IN_CACHE = 1 << 13  # words that are mixed at once
 MIXED, SHIFTS = np.uint64(0x9E3779B97F4A7C15), (23, 32, 55)
 
 REMEDY = (
@@ -55,14 +57,15 @@ class Fingerprints:
         """Compare a batch with all earlier ones."""
         marks, self.labels = fetched(batch)
         index, key = self._batches, sha256(marks.tobytes()).digest()
-        count, again = len(marks), int(np.isin(marks, self._known).sum())
         distinct, copies = np.unique(marks, return_counts=True)
+        known = _among(distinct, self._known)
+        count, again = len(marks), int(copies[known].sum())
         self._pairs += count * (count - 1) // 2
         self._equal_pairs += int((copies * (copies - 1) // 2).sum())
         rate = self._equal_pairs / self._pairs if self._pairs else 0.0
         self._expected += count * min(1.0, self._samples * rate)
         self._samples, self._again = self._samples + count, self._again + again
-        self._inside += count - len(distinct) - int((copies[np.isin(distinct, self._known)] - 1).sum())
+        self._inside += count - len(distinct) - int((copies[known] - 1).sum())
         many, drawn = (seen >= FEWEST and seen > SHARE * self._samples for seen in (self._again, self._repeats))
         whole = again == count > 1
         if self._disjoint and count > 1 and key in self._whole:
@@ -76,7 +79,7 @@ class Fingerprints:
                 f"{self._repeats:,} of the {self._samples:,} samples up to batch {index} occurred before, "
                 f"{self._inside:,} of them in the same batch: they were drawn with replacement.\n{REMEDY}"
             )
-        self._known = np.union1d(self._known, marks)
+        self._known = np.sort(np.concatenate([self._known, distinct[~known]]), kind="stable")  # two sorted runs
         self._whole.setdefault(key, index)
         self._batches += 1
 
@@ -105,7 +108,7 @@ class SeenInTraining:
 
     def add(self, batch: Batch) -> None:
         """Look for the samples of a test batch."""
-        self._again += int(np.isin(sample_hashes(batch), self._known).sum())
+        self._again += int(_among(sample_hashes(batch), self._known).sum())
         self._samples += len(batch.labels)
         many = self._again >= FEWEST and self._again > SHARE * self._samples
         if self._disjoint and many and _values_never_meet(batch):
@@ -154,11 +157,23 @@ def sample_hashes(batch: Batch) -> Words:
     total = np.zeros(count, np.uint64)
     for place, tensor in enumerate((*tensors_in(batch.inputs), batch.labels)):
         rows = _words(tensor.detach() if len(tensor) == count else tensor.detach()[None])
-        hashed = rows @ _weights(place, rows.shape[1])
-        total = (total ^ hashed) * MIXED  # not a sum: (x, y) is not (y, x)
+        weights, some = _weights(place, rows.shape[1]), 1 + IN_CACHE // max(1, rows.shape[1])
+        parts = [_mixed(rows[start : start + some]) @ weights for start in range(0, len(rows), some)]
+        total = (total ^ np.concatenate(parts)) * MIXED  # not a sum: (x, y) is not (y, x)
     return total
 
 
+def _among(values: Words, known: Words) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which values occur in a sorted array."""
+    if not len(known):
+        return np.zeros(len(values), np.bool_)
+    found: np.ndarray[Any, np.dtype[np.bool_]] = (
+        known[np.searchsorted(known, values).clip(max=len(known) - 1)] == values
+    )
+    return found
+
+
+@lru_cache(64)
 def _weights(place: int, words: int) -> Words:
     drawn: Words = np.random.default_rng((place, words)).integers(0, 1 << 63, words, np.uint64) * 2 + 1
     return drawn.astype(np.uint64)
@@ -191,15 +206,19 @@ def tensors_in(inputs: Any) -> Iterator[Tensor]:
 
 
 def _words(tensor: Tensor) -> Words:
-    """The bytes of each sample as 64-bit words, filled up with zeros.
-
-    Low bits decide most of a product mod 2⁶⁴, and in round numbers such as 1.0 they are zero: high bits are added to
-    them. The shifts are invertible, so that different words stay different.
-    """
+    """The bytes of each sample as 64-bit words, filled up with zeros."""
     raw = tensor.cpu().contiguous().flatten(1) if tensor.dim() > 1 else tensor.cpu().contiguous()[:, None]
     data = raw.view(torch.uint8).numpy()
     missing = -data.shape[1] % 8
     words: Words = (np.pad(data, ((0, 0), (0, missing))) if missing else data).view(np.uint64)
+    return words
+
+
+def _mixed(words: Words) -> Words:
+    """The words with their high bits added to the low ones, so that different words stay different.
+
+    Low bits decide most of a product mod 2⁶⁴, and in round numbers such as 1.0 they are zero.
+    """
     mixed: Words = words.copy()
     for shift in SHIFTS:
         mixed ^= words >> np.uint64(shift)
