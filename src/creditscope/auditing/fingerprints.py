@@ -158,8 +158,10 @@ def sample_hashes(batch: Batch) -> Words:
     for place, tensor in enumerate((*tensors_in(batch.inputs), batch.labels)):
         rows = _words(tensor.detach() if len(tensor) == count else tensor.detach()[None])
         weights, some = _weights(place, rows.shape[1]), 1 + IN_CACHE // max(1, rows.shape[1])
-        parts = [_mixed(rows[start : start + some]) @ weights for start in range(0, len(rows), some)]
-        total = (total ^ np.concatenate(parts)) * MIXED  # not a sum: (x, y) is not (y, x)
+        hashed = np.empty(len(rows), np.uint64)
+        for start in range(0, len(rows), some):
+            hashed[start : start + some] = _mixed(rows[start : start + some]) @ weights
+        total = (total ^ hashed) * MIXED  # not a sum: (x, y) is not (y, x)
     return total
 
 
@@ -173,7 +175,7 @@ def _among(values: Words, known: Words) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return found
 
 
-@lru_cache(64)
+@lru_cache(8)
 def _weights(place: int, words: int) -> Words:
     drawn: Words = np.random.default_rng((place, words)).integers(0, 1 << 63, words, np.uint64) * 2 + 1
     return drawn.astype(np.uint64)
@@ -215,7 +217,7 @@ def _words(tensor: Tensor) -> Words:
 
 
 def _mixed(words: Words) -> Words:
-    """The words with their high bits added to the low ones, so that different words stay different.
+    """The words with their high bits added to the low ones, invertibly: different words stay different.
 
     Low bits decide most of a product mod 2⁶⁴, and in round numbers such as 1.0 they are zero.
     """
