@@ -23,7 +23,7 @@ class Status(StrEnum):
     @property
     def fired(self) -> bool | None:
         """True where it fires, False where it passes, None where it says neither."""
-        return {Status.FIRES: True, Status.PASS: False}.get(self)
+        return self is Status.FIRES if self in (Status.FIRES, Status.PASS) else None
 
 
 class Reason(StrEnum):
@@ -114,13 +114,13 @@ class Limit:
         """The status of a measurement: NaN never passes, on neither side, and an interval must not hold the limit."""
         if not math.isfinite(measurement.value) or math.isnan(self.at):
             return Status.UNDEFINED
-        ends = measurement.interval or (measurement.value, measurement.value)
-        if not all(math.isfinite(end) for end in ends):
+        low, high = measurement.interval or (measurement.value, measurement.value)
+        if not (math.isfinite(low) and math.isfinite(high)):
             return Status.UNDEFINED
-        sides = {self.past(end) for end in ends}
-        if len(sides) == 2:
+        fires = self.past(low)
+        if fires != self.past(high):
             return Status.UNDECIDED
-        return Status.FIRES if sides == {True} else Status.PASS
+        return Status.FIRES if fires else Status.PASS
 
     def margin(self, value: float) -> float:
         """Distance from the limit, positive on the passing side: decades (log₁₀ of the ratio), points or units."""

@@ -57,6 +57,12 @@ def test_float32_is_squared_in_float32_and_anything_else_in_float64() -> None:
         assert (row.dtype, row.shape) == (expected, (6,))
 
 
+def test_half_precision_behind_float32_is_squared_in_float64_too() -> None:
+    """A stream may begin in float32 and go on in float16, whose largest number is 65,504."""
+    first, second = norm_rows([torch.full((1, 4), 4e4), torch.full((1, 4), 4e4, dtype=torch.float16)])
+    assert first.item() == second.item() == 8e4
+
+
 def test_layers_of_unlike_positions_have_no_common_table() -> None:
     with pytest.raises(InvalidInput, match="the states have 3, 2 positions per sample"):
         norm_rows([drawn(2, 3, 4), drawn(2, 2, 4)])

@@ -22,8 +22,7 @@ SHARE, FEWEST = 0.05, 8  # so large a share of all samples, and so many, must co
 EXCESS = 3  # and so many times more than equal samples within batches explain
 COORDINATES, BITS = 64, 32  # numbers of a sample that are looked at; values beyond 2³² do not meet by chance
 
-IN_CACHE = 1 << 13  # words that are mixed at once
-MIXED, SHIFTS = np.uint64(0x9E3779B97F4A7C15), (23, 32, 55)
+MIXED = np.uint64(0x9E3779B97F4A7C15)
 
 REMEDY = (
     "D4 would mistake the repetition for agreement, and intervals over images would be too narrow. Pass disjoint "
@@ -150,18 +149,15 @@ def fetched(batch: Batch) -> tuple[Words, Tensor]:
 def sample_hashes(batch: Batch) -> Words:
     """One 64-bit hash per sample, of every number of its inputs and its label.
 
-    Σ_j w_j·x_j mod 2⁶⁴ over the 64-bit words x_j of a sample, w_j odd and fixed: exact integers, so that the hash does
-    not depend on the place of the sample in its batch.
+    Σ_j w_j·x_j mod 2⁶⁴ over the 32-bit words x_j of a sample, w_j of 64 bits, odd and fixed: exact integers, so that
+    the hash does not depend on the place of the sample in its batch. A sum of words that all end in z zeros ends in z
+    zeros too; of 1.0 in float32 (z = 23) 41 bits are left, of the worst word, -0.0, 33.
     """
     count = len(batch.labels)
     total = np.zeros(count, np.uint64)
     for place, tensor in enumerate((*tensors_in(batch.inputs), batch.labels)):
         rows = _words(tensor.detach() if len(tensor) == count else tensor.detach()[None])
-        weights, some = _weights(place, rows.shape[1]), 1 + IN_CACHE // max(1, rows.shape[1])
-        hashed = np.empty(len(rows), np.uint64)
-        for start in range(0, len(rows), some):
-            hashed[start : start + some] = _mixed(rows[start : start + some]) @ weights
-        total = (total ^ hashed) * MIXED  # not a sum: (x, y) is not (y, x)
+        total = (total ^ (rows @ _weights(place, rows.shape[1]))) * MIXED  # not a sum: (x, y) is not (y, x)
     return total
 
 
@@ -188,12 +184,9 @@ def _hashes_there(batch: Batch) -> Tensor:
     for place, tensor in enumerate((*tensors_in(batch.inputs), batch.labels)):
         each = (tensor if len(tensor) == count else tensor[None]).detach().to(device).contiguous()
         data = (each.flatten(1) if each.dim() > 1 else each[:, None]).view(torch.uint8)
-        words = F.pad(data, (0, -data.shape[1] % 8)).view(torch.int64)
-        mixed = words
-        for shift in SHIFTS:
-            mixed = mixed ^ ((words >> shift) & ((1 << (64 - shift)) - 1))  # as of an unsigned number
+        words = F.pad(data, (0, -data.shape[1] % 4)).view(torch.int32).long() & 0xFFFFFFFF
         weights = torch.from_numpy(_weights(place, words.shape[1]).view(np.int64)).to(device)
-        total = (total ^ (mixed * weights).sum(1)) * int(MIXED.view(np.int64))
+        total = (total ^ (words * weights).sum(1)) * int(MIXED.view(np.int64))
     return total
 
 
@@ -207,21 +200,12 @@ def tensors_in(inputs: Any) -> Iterator[Tensor]:
             yield from tensors_in(value)
 
 
-def _words(tensor: Tensor) -> Words:
-    """The bytes of each sample as 64-bit words, filled up with zeros."""
+def _words(tensor: Tensor) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """The bytes of each sample as 32-bit words, filled up with zeros."""
     raw = tensor.cpu().contiguous().flatten(1) if tensor.dim() > 1 else tensor.cpu().contiguous()[:, None]
     data = raw.view(torch.uint8).numpy()
-    missing = -data.shape[1] % 8
-    words: Words = (np.pad(data, ((0, 0), (0, missing))) if missing else data).view(np.uint64)
+    missing = -data.shape[1] % 4
+    words: np.ndarray[Any, np.dtype[np.uint32]] = (np.pad(data, ((0, 0), (0, missing))) if missing else data).view(
+        np.uint32
+    )
     return words
-
-
-def _mixed(words: Words) -> Words:
-    """The words with their high bits added to the low ones, invertibly: different words stay different.
-
-    Low bits decide most of a product mod 2⁶⁴, and in round numbers such as 1.0 they are zero.
-    """
-    mixed: Words = words.copy()
-    for shift in SHIFTS:
-        mixed ^= words >> np.uint64(shift)
-    return mixed

@@ -172,8 +172,10 @@ def in_current_words(finding: Finding) -> Finding:
         return finding
     entry = diagnostics[name]
     remedy = entry.remedy(finding.status, finding.reason, finding.cause) if finding.remedy else ""
-    limit = entry.limit if finding.limit == entry.limit else finding.limit  # one object, however many findings
-    return replace(finding, remedy=remedy, means=entry.means, does_not_mean=entry.does_not_mean, limit=limit)
+    current = (remedy, entry.means, entry.does_not_mean)
+    if current == (finding.remedy, finding.means, finding.does_not_mean):
+        return finding
+    return replace(finding, remedy=remedy, means=entry.means, does_not_mean=entry.does_not_mean)
 
 
 def examine_all(

@@ -254,15 +254,11 @@ def _sum(vectors: Tensor) -> Tensor:
 
 
 def _step_norms(reading: Reading, states: Sequence[Tensor], like: Tensor) -> list[Tensor]:
-    """‖h_{l+1} - h_l‖ of each sample, read as a state; NaN where a block changes the shape of the stream."""
-    norms = []
-    for before, after in pairwise(states):
-        if before.shape != after.shape:
-            norms.append(torch.full_like(like, torch.nan, dtype=torch.float64))
-            continue
-        step, factor = reading.rows(after - before)
-        norms.append(norm_table([step])[0] * factor)
-    return norms
+    """‖h_{l+1} - h_l‖ of each row of states that are flat or count at every position; NaN where the shape changes."""
+    steps = [after - before if before.shape == after.shape else None for before, after in pairwise(states)]
+    known = [reading.vectors(step) for step in steps if step is not None]
+    lengths = iter(norm_table(known) if known else ())
+    return [torch.full_like(like, torch.nan, dtype=torch.float64) if step is None else next(lengths) for step in steps]
 
 
 def _step_products(states: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[Tensor]:

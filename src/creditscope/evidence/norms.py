@@ -44,7 +44,7 @@ def norm_rows(vectors: Sequence[Tensor]) -> list[Tensor]:
             f"With read='all' the states have {', '.join(map(str, positions))} positions per sample.\n"
             "A median over positions would weight the layers differently. Use read='mean' or 'auto'."
         )
-    if vectors[0].device.type == "cpu" and vectors[0].dtype == torch.float32:
+    if all(vector.device.type == "cpu" and vector.dtype == torch.float32 for vector in vectors):
         return [torch.linalg.vector_norm(vector, dim=-1).flatten() for vector in vectors]
     return [norms_of(vector) for vector in vectors]
 

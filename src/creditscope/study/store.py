@@ -86,16 +86,16 @@ class Store:
     def record_path(self, key: str) -> Path | None:
         """The record of a finished run, in the store or beneath it; None if there is none, or only a damaged one."""
         path, checked = self._check(key)
-        return None if checked is None or checked.damage else path
+        return None if checked is None or checked.damage else Path(path)
 
-    def _check(self, key: str) -> tuple[Path, Checked | None]:
+    def _check(self, key: str) -> tuple[str, Checked | None]:
         """The place of a run's record and what was found there: in the store, else beneath it."""
         own = f"{self.folder}/{check_key(key)}/{RECORD}"
         checked = self._checked.check(own, key)
         beneath = self._layered.get(key) if checked is None else None
-        return (
-            (Path(own), checked) if beneath is None else (beneath, self._checked.check(str(beneath), key, listed=True))
-        )
+        if beneath is None:
+            return own, checked
+        return str(beneath), self._checked.check(str(beneath), key, listed=True)
 
     def record(self, key: str) -> RunRecord:
         """The record of a finished run."""
@@ -111,8 +111,8 @@ class Store:
 
     def summary(self, key: str, *, control: bool = False) -> Judgeable | None:
         """The part of a run's record from which its study is judged, or None; of a control without its report."""
-        path = self.record_path(key)
-        if path is None:
+        path, checked = self._check(key)
+        if checked is None or checked.damage:
             return None
         return summary_of(read_bytes(path, "The record"), key, control=control) or self.record(key)
 
