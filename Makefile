@@ -124,7 +124,7 @@ system: ## apt: chromium, LaTeX, tmux, npm and Fashion-MNIST, as root or with su
 # pytest's exit code 5 says that no test carries the marker.
 NONE = || { [ $$? = 5 ] && echo "No test is marked so."; }
 
-test: install ## the fast suite, below 3 minutes on 2 cores after installation; needs no root
+test: install ## the fast suite, 3 to 9 minutes on 2 cores after installation; needs no root
 	$(PYTEST) -n $(JOBS)
 
 test-all: test install-all $(VENV)/.installed-docs ## the fast suite, then slow, Ray, browser and third-party tests
