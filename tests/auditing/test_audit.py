@@ -36,6 +36,7 @@ from creditscope.batch import Batch
 from creditscope.errors import CreditscopeError, InvalidInput, NotDeterministic, NotTheGradient, UnknownName
 from creditscope.networks.build import build
 from creditscope.provenance import Guard, GuardStatus
+from creditscope.verdict import Reason, Status
 
 
 def network(**options: Any) -> nn.Module:
@@ -346,6 +347,16 @@ def test_a_network_without_blocks_has_no_growth_but_a_reference() -> None:
     report = audit(network(depth=0), batches(2, 16), accuracy=0.5, control_accuracy=0.1)
     assert (report.findings["D1"].status, report.findings["D2"].status) == ("skipped", "pass")
     assert str(report.verdict) == "PASS"
+
+
+def test_a_network_without_blocks_is_not_asked_for_a_control_with_frozen_ones() -> None:
+    report = audit(network(depth=0), batches(2, 16))
+    depth = report.findings["D3"]
+    assert (depth.status, depth.reason) == (Status.SKIPPED, Reason.NOT_APPLICABLE)
+    assert depth.note == "the network has no blocks that could be frozen"
+    assert "--controls" not in depth.remedy
+    assert str(report.verdict) == "INCONCLUSIVE(D3)"
+    assert audit(network(depth=1), batches(2, 16)).findings["D3"].reason is Reason.NO_CONTROL
 
 
 def test_another_loss_may_take_the_place_of_cross_entropy() -> None:

@@ -24,7 +24,7 @@ from creditscope.study.display.table import table_page
 from creditscope.study.plan import plan
 from creditscope.study.store import Store
 from creditscope.study.tables import audit_table
-from creditscope.verdict import Finding, Measurement, Status
+from creditscope.verdict import Finding, Measurement, Reason, Status
 
 HEALTHY = {"D0": 0.0, "D1": 1.5, "D2": 1e-3}
 EXPLODED = {"D0": 0.0, "D1": 7e3, "D2": 1e-9}
@@ -150,6 +150,16 @@ def test_without_a_control_depth_stays_open_and_without_a_report_everything_does
     found = rows(runs, store)["bp"]
     assert found.verdict.outcome == "inconclusive"
     assert found.findings["D3"].status is Status.PASS
+
+
+def test_without_blocks_no_control_is_asked_for(tmp_path):
+    missing = replace(finding("D3", 0.0), status=Status.SKIPPED, measurement=None, reason=Reason.NOT_APPLICABLE)
+    bare = report(HEALTHY).model_copy(update={"findings": {**report(HEALTHY).findings, "D3": missing}})
+    alone = TEXT.replace('controls = ["frozen"]', "")
+    found = rows(*filled(tmp_path, lambda spec: 0.5, lambda spec: bare, alone))["bp"]
+    assert [seed.findings["D3"].reason for seed in found.seeds] == [Reason.NOT_APPLICABLE] * 3
+    assert found.findings["D3"].reason is Reason.NOT_APPLICABLE
+    assert found.verdict.text == "INCONCLUSIVE(D3)"
 
 
 def test_missing_seeds_are_named_and_the_rest_is_judged(tmp_path):

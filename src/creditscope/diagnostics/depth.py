@@ -46,6 +46,7 @@ DO_WHEN_SKIPPED = {
     Reason.NO_CONTROL: "Train a control with frozen blocks and the same data, recipe and seeds (`creditscope "
     "train --controls frozen`), and give its accuracy (`--control-accuracy`) unless the audit finds it by itself.",
     Reason.NOT_GIVEN: "Give the accuracy of the network (`--accuracy`), or labels with which it can be measured.",
+    Reason.NOT_APPLICABLE: "There is no depth between the first state and the read-out: claim nothing about it.",
 }
 
 
@@ -132,6 +133,8 @@ def published_depth_utility(evidence: Evidence) -> Measurement | Missing:
 def _arms(evidence: Evidence) -> tuple[tuple[float, ...], tuple[float, ...]] | Missing:
     """The accuracies on both sides, or why one is missing."""
     trained, control = evidence.accuracy, evidence.control_accuracy
+    if control is None and len(evidence.hidden_norms) == 1:
+        return Missing(Reason.NOT_APPLICABLE, "the network has no blocks that could be frozen")
     if control is None:
         return Missing(Reason.NO_CONTROL, "no frozen-block control was supplied")
     if trained is None:
@@ -180,6 +183,7 @@ class _Accuracies:
     accuracy: tuple[float, ...] | None
     control_accuracy: tuple[float, ...] | None
     accuracy_images: int | None = None
+    hidden_norms: tuple[()] = ()
     matched_seeds: bool = True
     named_seeds: bool = True
     weight_drift: None = None

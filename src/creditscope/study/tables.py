@@ -25,7 +25,7 @@ from creditscope.statistics.power import seeds_to_settle
 from creditscope.statistics.seeds import Spread, spread
 from creditscope.study.plan import Plan
 from creditscope.study.store import Store
-from creditscope.verdict import Finding, Status, Verdict
+from creditscope.verdict import Finding, Reason, Status, Verdict
 
 CONTROL = Verdict("control", "control", (), (), (), "")  # others are compared with it, so it is not judged
 
@@ -152,9 +152,9 @@ class _Judging:
         stored = record.report.findings if record.report is not None else {}
         saved = record.report.control_accuracy if record.report is not None else None
         findings = {code: self.rejudged(in_current_words(finding)) for code, finding in stored.items()}
-        if frozen in self.records or not saved:
+        if frozen in self.records or not (saved or _without_blocks(findings)):
             findings["D3"] = self.depth((record.accuracy,), None if control is None else (control,), record.test_images)
-        else:
+        elif saved:
             control = fmean(saved)
             if record.report is not None and record.report.protocol != self.protocol:
                 findings["D3"] = self.depth((record.accuracy,), saved, record.test_images)
@@ -184,7 +184,8 @@ class _Judging:
         together = {code: over_seeds([seed.findings.get(code) for seed in row.seeds]) for code in codes}
         trained = tuple(seed.accuracy for seed in paired) or tuple(seed.accuracy for seed in row.seeds)
         control = tuple(seed.control_accuracy for seed in paired if seed.control_accuracy is not None)
-        depth = self.depth(trained, control or None, images)
+        open_for_good = not control and _without_blocks(together)
+        depth = together["D3"] if open_for_good else self.depth(trained, control or None, images)
         settle = None
         if depth.status is Status.UNDECIDED:
             settle = seeds_to_settle(trained, control, depth.limit.at, images)
@@ -210,6 +211,11 @@ class _Judging:
         status = Status.MEASURED if unjudged else status
         same = limit is finding.limit and status is finding.status
         return finding if same else replace(finding, limit=limit, status=status)
+
+
+def _without_blocks(findings: Mapping[str, Finding]) -> bool:
+    """Whether D3 was found not to apply: there is no block that a control could freeze."""
+    return "D3" in findings and findings["D3"].reason is Reason.NOT_APPLICABLE
 
 
 def _in_order(findings: Mapping[str, Finding]) -> dict[str, Finding]:
