@@ -141,6 +141,18 @@ def test_the_abstract_counts_claims_numbers_and_methods_and_names_the_largest_di
     assert "probably because: first" in lines[3]
 
 
+def test_without_published_flags_the_abstract_counts_our_verdicts_alone():
+    made = archive(MADE, as_published, "speed")
+    silent = {row: {name: one for name, one in figures.items() if name != "flags"}
+              for row, figures in MADE.published.figures["speed"].items()}  # fmt: skip
+    published = MADE.published.model_copy(update={"figures": {**MADE.published.figures, "speed": silent}})
+    bare = archive(replace(MADE, published=published), as_published, "speed")
+    told, alone = (pages(one)["made.md"].splitlines()[4] for one in (made, bare))
+    assert told.startswith("- Of the 2 methods with published flags, the paper rejects")
+    assert alone.startswith("- The paper publishes no flags. Of 2 methods our audit rejects")
+    assert told.partition("our audit ")[2] == alone.partition("our audit ")[2]
+
+
 def test_a_number_of_the_published_length_goes_before_a_shorter_one_and_borrowed_figures_are_left_out():
     both = archive(MADE, as_published, "speed", "size")
     longer = archive(MADE, as_published, "speed", budget="paper")

@@ -16,7 +16,6 @@ from creditscope.papers.rendering import difference, ours, published
 from creditscope.papers.tables import ComparisonTable
 from creditscope.records.labels import counted
 from creditscope.report.markdown import escaped
-from creditscope.study.tables import AuditRow
 
 ORDER = ("The largest disagreement", "The second largest")
 
@@ -41,14 +40,15 @@ def _claims(archive: RunArchive) -> str:
     failing = [claim.statement for claim, status in answers if status is ClaimStatus.FAILS]
     named = f" (“{escaped('”; “'.join(failing))}”)" if failing else ""
     return (
-        f"Of {counted(len(answers), 'published claim')}, **{counts[ClaimStatus.HOLDS]} hold on our records, "
-        f"{counts[ClaimStatus.FAILS]} {'fails' if len(failing) == 1 else 'fail'}{named} and "
+        f"Of {counted(len(answers), 'published claim')}, "
+        f"**{counted(counts[ClaimStatus.HOLDS], 'holds', 'hold')} on our records, "
+        f"{counted(len(failing), 'fails', 'fail')}{named} and "
         f"{_undecided(counts[ClaimStatus.UNDECIDED])}**."
     )
 
 
 def _undecided(count: int) -> str:
-    return f"{count} {'is' if count == 1 else 'are'} undecided"
+    return counted(count, "is undecided", "are undecided")
 
 
 def _numbers(numbers: Sequence[ComparedNumber]) -> str:
@@ -57,45 +57,47 @@ def _numbers(numbers: Sequence[ComparedNumber]) -> str:
     counts = Counter(number.row.agreement for number in numbers)
     long = [number for number in numbers if number.as_long]
     agreeing = sum(number.row.agreement is Agreement.AGREES for number in long)
-    length = f"of the {len(long)} for which ours was trained as long as published, {agreeing} agree"
+    length = f"of the {len(long)} for which ours was trained as long as published, {_agreeing(agreeing)}"
     if len(long) == len(numbers):
         length = "for all of them ours was trained as long as published"
     return (
-        f"Of {counted(len(numbers), 'published number')} that we have run, {counts[Agreement.AGREES]} agree, "
-        f"{counts[Agreement.DIFFERS]} differ and {_undecided(counts[Agreement.UNDECIDED])}; {length}."
+        f"Of {counted(len(numbers), 'published number')} that we have run, {_agreeing(counts[Agreement.AGREES])}, "
+        f"{counted(counts[Agreement.DIFFERS], 'differs', 'differ')} and {_undecided(counts[Agreement.UNDECIDED])}; "
+        f"{length}."
     )
+
+
+def _agreeing(count: int) -> str:
+    return counted(count, "agrees", "agree")
 
 
 def _methods(archive: RunArchive, section: VerdictSection) -> str:
-    """The methods that the paper rejects by a flag, and our verdicts on the same ones."""
-    judged = dict(_judged(archive, section))
-    rejected = [name for name, (flags, _) in judged.items() if flags]
+    """The methods that the paper rejects by a flag, and our verdicts on the same ones; without flags ours alone."""
+    audited = dict(_audited(archive, section))
+    judged = {name: (flags, outcome) for name, (flags, outcome) in audited.items() if flags is not None}
+    if not audited:
+        return "No method has been run yet."
     outcomes: dict[str, list[str]] = {"fail": [], "inconclusive": [], "pass": []}
-    for name, (_, row) in judged.items():
-        if row.verdict is not None:
-            outcomes.setdefault(row.verdict.outcome, []).append(name)
-    if not judged:
-        return "No method with published flags has been run yet."
-    return (
-        f"Of the {counted(len(judged), 'method')} with published flags, the paper rejects {_named(rejected)}; our "
-        f"audit rejects {_named(outcomes['fail'])}, passes {_named(outcomes['pass'])} and leaves "
+    for name, (_, outcome) in (judged or audited).items():
+        outcomes.setdefault(outcome, []).append(name)
+    ours = (
+        f"our audit rejects {_named(outcomes['fail'])}, passes {_named(outcomes['pass'])} and leaves "
         f"{_named(outcomes['inconclusive'])} undecided."
     )
+    if not judged:
+        return f"The paper publishes no flags. Of {counted(len(audited), 'method')} {ours}"
+    rejected = [name for name, (flags, _) in judged.items() if flags]
+    return f"Of the {counted(len(judged), 'method')} with published flags, the paper rejects {_named(rejected)}; {ours}"
 
 
-def _judged(archive: RunArchive, section: VerdictSection) -> Iterator[tuple[str, tuple[tuple[str, ...], AuditRow]]]:
-    """Published flags and audited row of every method, from the longest training that has a verdict."""
+def _audited(archive: RunArchive, section: VerdictSection) -> Iterator[tuple[str, tuple[tuple[str, ...] | None, str]]]:
+    """Published flags, if there are any, and outcome of every method, from the longest training with a verdict."""
     for source in (archive, archive.as_published):
         for row in source.audit_rows(section.experiment):
             name = section.published_row(row.spec)
             figure = archive.figure(section.experiment, name, "flags")
-            if (
-                row.spec.control == "none"
-                and row.verdict is not None
-                and figure is not None
-                and figure.flags is not None
-            ):
-                yield name, (figure.flags, row)
+            if row.spec.control == "none" and row.verdict is not None:
+                yield name, (None if figure is None else figure.flags, row.verdict.outcome)
 
 
 def _named(names: Sequence[str]) -> str:

@@ -57,13 +57,13 @@ def caption(numbers: Sequence[ComparedNumber], name: str) -> str:
     )
     shorter = (
         f"; trained for less (hollow), {short[Agreement.AGREES]} of {short.total()} agree and "
-        f"{short[Agreement.DIFFERS]} differ"
+        f"{counted(short[Agreement.DIFFERS], 'differs', 'differ')}"
     )
     return (
         f"Trained as long as published (filled), {long[Agreement.AGREES]} of {counted(long.total(), 'number')} agree "
-        f"and {long[Agreement.DIFFERS]} differ{shorter if short else ''}. On the dashed line ours equals the published "
-        f"number. Every dot links to its row, with its runs, in the [table of these numbers]({name}-numbers.md)."
-        + (flags if rest else "")
+        f"and {counted(long[Agreement.DIFFERS], 'differs', 'differ')}{shorter if short else ''}. On the dashed line "
+        f"ours equals the published number. Every dot links to its row, with its runs, in the [table of these numbers]"
+        f"({name}-numbers.md)." + (flags if rest else "")
     )
 
 
