@@ -27,11 +27,7 @@ from creditscope.registry import did_you_mean
 from creditscope.terminal import clamp_width, complain, discard_output, flush, open_streams
 
 CRASH, INTERRUPTED = 70, 130
-COLLECTED = (
-    50_000,
-    20,
-    20,
-)  # rare searches for cycles: they took up to a quarter of the time of a report of 10,000 runs
+COLLECTED = (50_000, 20, 20)  # rare searches for cycles, which took up to a quarter of a report of 10,000 runs
 UNUSABLE = (errno.ENAMETOOLONG, errno.ELOOP)  # a path that no file system would take
 # typer carries a click of its own in some versions: its base of all usage errors, whichever click that is
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]

@@ -18,6 +18,7 @@ from creditscope.errors import InvalidInput
 from creditscope.provenance import Guard, GuardStatus
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
+HalfWords = np.ndarray[Any, np.dtype[np.uint32]]
 SHARE, FEWEST = 0.05, 8  # so large a share of all samples, and so many, must come again
 EXCESS = 3  # and so many times more than equal samples within batches explain
 COORDINATES, BITS = 64, 32  # numbers of a sample that are looked at; values beyond 2³² do not meet by chance
@@ -200,12 +201,10 @@ def tensors_in(inputs: Any) -> Iterator[Tensor]:
             yield from tensors_in(value)
 
 
-def _words(tensor: Tensor) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def _words(tensor: Tensor) -> HalfWords:
     """The bytes of each sample as 32-bit words, filled up with zeros."""
     raw = tensor.cpu().contiguous().flatten(1) if tensor.dim() > 1 else tensor.cpu().contiguous()[:, None]
     data = raw.view(torch.uint8).numpy()
     missing = -data.shape[1] % 4
-    words: np.ndarray[Any, np.dtype[np.uint32]] = (np.pad(data, ((0, 0), (0, missing))) if missing else data).view(
-        np.uint32
-    )
+    words: HalfWords = (np.pad(data, ((0, 0), (0, missing))) if missing else data).view(np.uint32)
     return words
