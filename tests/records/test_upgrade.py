@@ -157,13 +157,16 @@ def test_garbage_of_version_1_is_refused_in_the_usual_words(part: str, garbage: 
         read(first_version(RECORDS[0], **{part: garbage}))
 
 
-def test_an_export_to_their_own_folder_does_not_rewrite_committed_records(tmp_path: Path) -> None:
-    folder = tmp_path / "records"
-    folder.mkdir()
-    (folder / RECORDS[0].name).write_bytes(RECORDS[0].read_bytes())
+def test_an_export_does_not_rewrite_a_committed_record_that_stands_there_already(tmp_path: Path) -> None:
+    committed = RECORDS[0].read_bytes()
+    folder, copy = tmp_path / "records", tmp_path / "another checkout"
+    for place in (folder, copy):
+        place.mkdir()
+        (place / RECORDS[0].name).write_bytes(committed)
     store = Store(tmp_path / "store", [folder])
     runs = {RECORDS[0].stem: RunSpec.model_validate(store.record(RECORDS[0].stem).spec)}
-    assert write_records(runs, store, folder) == 1
-    assert (folder / RECORDS[0].name).read_bytes() == RECORDS[0].read_bytes()
+    for place in (folder, copy):
+        assert write_records(runs, store, place) == 1
+        assert (place / RECORDS[0].name).read_bytes() == committed
     assert write_records(runs, store, tmp_path / "elsewhere") == 1
     assert json.loads((tmp_path / "elsewhere" / RECORDS[0].name).read_text(encoding="utf-8"))["schema_version"] == 2

@@ -40,11 +40,11 @@ def _measured(row: HistoryRow) -> dict[str, Any]:
 def write_records(runs: Plan, store: Store, folder: Path) -> int:
     """Write every finished run's record to FOLDER/KEY.json, on one line, and return the number of records.
 
-    A record that was read from that very file is not written again, whatever its schema version.
+    A file that holds the very record already, in whatever schema version, stays as it is.
     """
     paths = {key: path for key in runs if (path := store.record_path(key)) is not None}
     for key, path in paths.items():
         target = folder / f"{key}.json"
-        if not (target.exists() and target.samefile(path)):
+        if not (target.is_file() and target.read_bytes() == path.read_bytes()):
             write_text(target, store.record(key).to_json(indent=None))
     return len(paths)
