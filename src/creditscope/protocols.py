@@ -77,6 +77,7 @@ PROTOCOLS: Mapping[str, AuditProtocol] = {
             "D1:stream": ("", EXPLODES),
             "D2": ("collapsed", INVALID),
             "D12": ("", "No block has an influence on the loss, as in a network whose branches are still at zero."),
+            "D13": ("", "At one of the states most images get no credit at all: Γ there describes the few others."),
         },
     ),
     "three": AuditProtocol(

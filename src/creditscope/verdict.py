@@ -198,13 +198,14 @@ class Finding:
 
 
 def untrusted_states(findings: Mapping[str, Finding]) -> frozenset[int]:
-    """The states at which no cosine can be interpreted: D11 fires there, or D7 fires, which is about all of them."""
-    dead, precision = findings.get("D11"), findings.get("D7")
-    if precision is not None and precision.status is Status.FIRES:
-        return frozenset(range(len(precision.per_layer)))
-    if dead is None or dead.status is not Status.FIRES:
-        return frozenset()
-    return frozenset(layer for layer, value in enumerate(dead.per_layer) if dead.limit.past(value))
+    """The states at which no cosine can be interpreted: D11 or D13 fires there, or D7 does, which is about them all."""
+    firing = {code: found for code, found in findings.items() if found.status is Status.FIRES}
+    if "D7" in firing:
+        return frozenset(range(len(firing["D7"].per_layer)))
+    by_state = [firing[code] for code in ("D11", "D13") if code in firing]
+    return frozenset(
+        layer for found in by_state for layer, value in enumerate(found.per_layer) if found.limit.past(value)
+    )
 
 
 # Measures that a collapsed reference makes invalid: clamped cosines and absolute steps.

@@ -639,7 +639,7 @@ def test_wrong_numbers_and_names_are_refused_before_anything_runs() -> None:
     assert "accuracy = 31 is not a share" in message(InvalidInput, model, given, accuracy=31)
     assert "control_accuracy = 34.2" in message(InvalidInput, model, given, control_accuracy=[0.3, 34.2])
     assert "Did you mean 'three'?" in message(UnknownName, model, given, protocol="tree")
-    assert "no diagnostic called 'D13'. Did you mean 'D" in message(UnknownName, model, given, thresholds={"D13": 1})
+    assert "no diagnostic called 'D14'. Did you mean 'D" in message(UnknownName, model, given, thresholds={"D14": 1})
     assert "no diagnostic called 'D1:april'" in message(UnknownName, model, given, thresholds={"D1:april": 1})
     for bad in (math.nan, "50", None):
         assert "The threshold of D1 is " in message(InvalidInput, model, given, thresholds={"D1": bad})

@@ -151,7 +151,8 @@ def test_gamma_does_not_move_with_the_loss_or_the_credit_while_the_clamped_one_d
 def test_zero_credit_is_undefined_everywhere(net, given):
     report = audit(net, given[:2], credit=lambda batch: [0 * h for h in _states(net, batch)])
     assert all(math.isnan(report.measures[name].value) for name in ("gamma", "rho", "nudge"))
-    assert (report.findings["D5"].status, report.findings["D6"].status) == ("undefined", "skipped")
+    assert (report.findings["D5"].status, report.findings["D6"].status) == ("skipped", "skipped")
+    assert (report.findings["D13"].status, report.findings["D13"].value) == ("fires", 0.0)
     assert "undefined for up to 256 of 256 samples" in report.measures["gamma"].note
 
 

@@ -14,7 +14,7 @@ from creditscope.evidence.records import Evidence
 
 def aligned(gammas: Sequence[float], clamped: Sequence[float] | None = None) -> Alignment:
     layers = tuple(gammas)
-    return Alignment(layers, tuple(clamped or layers), (0,) * len(layers), 100)
+    return Alignment(layers, tuple(clamped or layers), (0,) * len(layers), (100,) * len(layers), 100)
 
 
 def spread(own: Sequence[float], sigma: float, draws: int = 20) -> Null:

@@ -20,7 +20,7 @@ ERROR = [0.5, 0.0, 2.0]  # the second image has none
 def test_what_was_not_measured_is_nothing_or_says_why() -> None:
     given = evidence()
     assert (given.images, given.batches, given.matched_seeds, given.named_seeds) == (0, 0, True, False)
-    credit = CreditEvidence(Alignment((1.0,), (1.0,), (0,), 4))
+    credit = CreditEvidence(Alignment((1.0,), (1.0,), (0,), (4,), 4))
     assert (credit.local, credit.images) == (True, 0)
     assert (Null((), ()).images, LabelDependence((), ()).images) == (0, 0)
     leak, hidden = LabelLeak(0.5), HiddenBackprop(())

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
 
 FLOOR = 3.0
-GATED = "not interpretable: the loss does not depend on these states (D11), or rounding decides (D7)"
+GATED = "not interpretable: these states do not move the loss (D11) or get no credit (D13), or rounding decides (D7)"
 
 
 @diagnostic(

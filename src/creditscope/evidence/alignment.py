@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -84,12 +85,23 @@ class MeanCosine:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Γ per layer: means over the samples whose cosine is defined."""
+    """Γ per layer: means over the samples whose cosine is defined.
+
+    undefined  samples without a cosine: no credit there, or no gradient
+    due        samples with a gradient that is not zero: those that credit should reach
+    """
 
     exact: tuple[float, ...]
     clamped: tuple[float, ...]
     undefined: tuple[int, ...]
+    due: tuple[int, ...]
     samples: int
+
+    @property
+    def reach(self) -> tuple[float, ...]:
+        """The share of the samples with a gradient that have credit too; NaN where none has a gradient."""
+        shares = zip(self.undefined, self.due, strict=True)
+        return tuple((self.samples - lost) / due if due else math.nan for lost, due in shares)
 
 
 class AlignmentLedger:
@@ -98,6 +110,7 @@ class AlignmentLedger:
     def __init__(self) -> None:
         self._exact = MeanCosine()
         self._clamped: Tensor | float = 0.0
+        self._due: Tensor | float = 0.0
         self._samples = 0
 
     def add(self, credit: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
@@ -109,6 +122,7 @@ class AlignmentLedger:
         clamped = [clamped_cosines(a, g / USUAL_BATCH).flatten() for a, g in zip(credit, gradients, strict=True)]
         self._exact.add(cosines)
         self._clamped = self._clamped + torch.stack([values.sum() for values in clamped])
+        self._due = self._due + torch.stack([(g != 0).any(-1).sum() for g in gradients])
         self._samples += len(cosines[0])
 
     def alignment(self) -> Alignment:
@@ -117,5 +131,6 @@ class AlignmentLedger:
             exact=tuple(self._exact.means().tolist()),
             clamped=tuple((torch.as_tensor(self._clamped) / self._samples).tolist()),
             undefined=tuple(self._samples - int(count) for count in self._exact.defined().tolist()),
+            due=tuple(int(count) for count in torch.as_tensor(self._due).tolist()),
             samples=self._samples,
         )

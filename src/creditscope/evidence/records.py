@@ -86,7 +86,7 @@ class Evidence:
     """Per-sample norms over all images, D4's directions, counts, accuracies and probes.
 
     credit, leak, profile   what was measured, or why it is missing
-    untrusted               states at which no cosine can be interpreted: D11 fires there, or D7 does
+    untrusted               states at which no cosine can be interpreted: D11 or D13 fires there, or D7 does
     """
 
     hidden_norms: Tensor  # (L+1, samples), float64

@@ -75,6 +75,7 @@ WHY = {
     "D10": "{:+.1f} points for a linear read-out",
     "D11": "sensitivity {:.2g}",
     "D12": "block influence {:.2g}",
+    "D13": "credit for {:.2g} of the images",
 }
 ALWAYS = ("D1", "D2", "D3", "D10")  # the others only where they do not pass
 
