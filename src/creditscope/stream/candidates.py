@@ -10,9 +10,9 @@ from itertools import pairwise
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
+from creditscope.stream.block_pass import residual
 from creditscope.stream.bottlenecks import Bottlenecks
 from creditscope.stream.forward_calls import Call, Edge, ForwardCalls, in_line
-from creditscope.stream.hooks import residual
 from creditscope.stream.turns import from_the_first_input, with_their_state
 
 # Of the weights of a run of several types: its blocks of one type are then the stream, and the others lie between them.

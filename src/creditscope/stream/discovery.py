@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
 from creditscope.errors import AmbiguousStream, CreditscopeError, ModelMismatch
+from creditscope.stream.block_pass import BlockCalls
 from creditscope.stream.bottlenecks import Bottlenecks
 from creditscope.stream.candidates import COVERS, Run, candidates, carries_everything
 from creditscope.stream.forward_calls import record_calls
-from creditscope.stream.hooks import BlockCalls
 from creditscope.stream.states import block_lists, logits_of
 from creditscope.stream.turns import block_calls
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from creditscope.stream.hooks import functions_of
+from creditscope.stream.block_pass import functions_of
 from creditscope.stream.states import called
 from creditscope.stream.values import entering, first_floating, floating
 

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from creditscope.batch import each_tensor
 from creditscope.provenance import Guard, GuardStatus
 from creditscope.stream.axes import Order, order_of, turned, turned_back
+from creditscope.stream.block_pass import BlockCalls, BlockPass
 from creditscope.stream.bottlenecks import Bottlenecks
 from creditscope.stream.candidates import reader_of
 from creditscope.stream.forward_calls import record_calls
-from creditscope.stream.hooks import BlockCalls, BlockPass, HookedBlocks
+from creditscope.stream.hooks import HookedBlocks
 from creditscope.stream.reading import Read
 from creditscope.stream.replacement import replacing
 from creditscope.stream.states import Pass, Shifts, Stream, called, logits_of

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.errors import ModelMismatch
-from creditscope.stream.hooks import BlockCalls, BlockPass, HookedBlocks, residual
+from creditscope.stream.block_pass import BlockCalls, BlockPass, residual
+from creditscope.stream.hooks import HookedBlocks
 from creditscope.stream.reading import Read
 from creditscope.stream.states import Pass, Shifts, StagedStream, Stream, block_lists, called, logits_of
 from creditscope.stream.values import first_tensor

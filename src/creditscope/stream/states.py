@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from creditscope.batch import each_tensor
 from creditscope.errors import ModelMismatch
 from creditscope.provenance import Guard
-from creditscope.stream.hooks import changed_in_place
+from creditscope.stream.block_pass import changed_in_place
 from creditscope.stream.reading import Read, Reading, consumed_token
 from creditscope.stream.values import first_floating
 

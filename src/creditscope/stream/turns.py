@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import nn
 
+from creditscope.stream.block_pass import BlockCalls
 from creditscope.stream.bottlenecks import Bottlenecks
 from creditscope.stream.forward_calls import Call, record_calls
-from creditscope.stream.hooks import BlockCalls
 from creditscope.stream.states import logits_of
 
 
