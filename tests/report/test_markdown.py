@@ -60,6 +60,13 @@ def test_the_card_names_only_what_the_verdict_rests_on():
     )
 
 
+def test_the_card_of_a_network_without_a_control_rests_on_the_read_out():
+    answers = HEALTHY | {"D3": Missing(Reason.NO_CONTROL, "none"), "D10": Measurement(-0.5)}
+    found = report(answers, protocol="strict")
+    assert found.verdict.text == "FAIL(D10)"
+    assert claim_card(found).audited == "FAIL(D10): another question -0.500 (D10 fires < 1/3)"  # the words of `made`
+
+
 def test_half_precision_is_a_pitfall_that_is_not_ticked():
     made = report()
     half = made.model_copy(update={"provenance": made.provenance.model_copy(update={"dtype": "float16"})})

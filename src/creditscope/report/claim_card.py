@@ -46,8 +46,9 @@ def _reasons(report: Report) -> list[str]:
 
 def _behind(report: Report) -> list[Finding]:
     """The findings that make up the failure modes of the verdict."""
-    modes = PROTOCOLS[report.protocol].modes if report.protocol in PROTOCOLS else ()
-    codes = {code for mode in modes if mode.name in report.verdict.shown for code in mode.requires}
+    known = PROTOCOLS[report.protocol].modes if report.protocol in PROTOCOLS else ()
+    modes = [mode.judged(report.findings) for mode in known if mode.name in report.verdict.shown]
+    codes = {code for mode in modes for code in mode.requires}
     return [finding for code, finding in report.findings.items() if code in codes]
 
 
