@@ -189,6 +189,11 @@ class Finding:
         return "" if self.measurement is None else self.measurement.cause
 
     @property
+    def limits_layers(self) -> bool:
+        """Whether the limit is one for the numbers per layer too; points are a difference between two of them."""
+        return self.limit.unit != "points"
+
+    @property
     def margin(self) -> float | None:
         """Distance to the limit, positive on the passing side."""
         unjudged = self.status in (Status.SKIPPED, Status.MEASURED)

@@ -125,6 +125,13 @@ def test_the_chart_of_gamma_shows_its_null_and_the_clamped_values():
     assert [row["value"] for row in data["others"]] == list(measured("gamma_clamped").per_layer)
 
 
+def test_a_limit_in_points_is_not_drawn_across_accuracies():
+    profile, dead = drawn()["D10"], drawn()["D11"]
+    assert profile.spec["datasets"].get("limits", []) == []
+    assert profile.caption == ("Linear read-out at every layer. D10 is a difference between such numbers, in points.")
+    assert [row["value"] for row in dead.spec["datasets"]["limits"]] == [5.4e-6]
+
+
 def test_a_diagnostic_that_is_new_has_a_chart_by_itself():
     view = tiny_view()
     assert view.report is not None

@@ -127,7 +127,7 @@ def _layered(report: Report) -> Iterator[tuple[str, str, Measurement, Limit | No
     for code in sorted(report.findings, key=natural_key):
         finding = report.findings[code]
         if finding.measurement is not None and finding.column:
-            judged = finding.status is Status.FIRES and finding.limit.unit != "points"  # points are a difference
+            judged = finding.status is Status.FIRES and finding.limits_layers
             yield code, finding.column, finding.measurement, finding.limit if judged else None
     known = [key for key in HEADINGS if key in report.measures]
     for key in dict.fromkeys((*known, *report.measures)):

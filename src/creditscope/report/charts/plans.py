@@ -127,9 +127,11 @@ def _diagnostics(inputs: ChartInputs) -> Iterator[ChartPlan]:
         first = 1 if bound.measurement is not None and bound.measurement.axis == "block" else 0
         points = layered(inputs.views, code, log=decades, first=first)
         if points:
-            judged = bound.status is not Status.MEASURED  # else the protocol sets no limit
-            caption = f"{bound.title} at every layer."
+            judged = bound.limits_layers and bound.status is not Status.MEASURED  # else the protocol sets no limit
+            shown = bound.title if bound.limits_layers else bound.column
+            caption = f"{shown[0].upper()}{shown[1:]} at every layer."
             caption += f" {code} fires {bound.limit.fires} {bound.limit.text}." if judged else ""
+            caption += "" if bound.limits_layers else f" {code} is a difference between such numbers, in points."
             rows = {"points": points, "limits": [limit_row(bound)] if judged else []}
             definition = definitions.layered_decades if decades else definitions.layered_values
             yield ChartPlan(code, bound.title, caption, definition, rows, (*LAYER, (bound.column, "text")))
