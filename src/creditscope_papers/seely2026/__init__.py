@@ -19,9 +19,9 @@ all weights laid end to end. Γ compares the credit at a state with the gradient
 counted from the input, h_0 to h_L, and quarters are quarters of these layers. Both methods carry credit through the
 weights above, so that D9 does not judge them; they have no feedback to draw afresh, so that D6 does not apply.
 **The trained PC of the published cell teaches its first layer next to nothing.** The pull on the first states is
-smaller there than the rounding of float32, so that the credit at h_0 is exactly zero for nearly all images; the note of
-`gamma` in each record counts them. Γ of PC at h_0 is the mean over the others; the cosine of the embedding's update is
-undefined, or theirs.
+smaller there than the rounding of float32, so that the credit at h_0 is exactly zero for nearly all images:
+[D13](diagnostics/D13.md) is the share that has some. Γ of PC at h_0 is the mean over these; the cosine of the
+embedding's update is undefined, or theirs.
 [Predictive coding and its options](methods/predictive_coding.md)."""
 
 

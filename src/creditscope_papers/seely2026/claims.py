@@ -120,5 +120,29 @@ def depth_is_used(archive: RunArchive) -> Answer:
     return decide([Case("; ".join(texts), holds, tuple(keys))] if texts else [], 1)
 
 
+def _reach(name: str, archive: RunArchive) -> Answer:
+    """On every seed of the published cell: D13 passes."""
+    runs = archive.select(HEADLINE, METHODS[name])
+    cases = []
+    for key, record in runs.records.items():
+        found = None if record.report is None else record.report.findings.get("D13")
+        if found is not None and found.value is not None:
+            text = f"seed {runs.specs[key].seed}: {found.value:.4g} of the images at the state with the fewest"
+            cases.append(Case(text, {Status.PASS: True, Status.FIRES: False}.get(found.status), (key,)))
+    return decide(cases, SEEDS)
+
+
+@claim("PC's credit reaches every state: at each of them most images have some (D13)", HEADLINE)
+def pc_reaches_every_state(archive: RunArchive) -> Answer:
+    """PC in the published cell."""
+    return _reach("PC", archive)
+
+
+@claim("PC-ALM's credit reaches every state: at each of them most images have some (D13)", HEADLINE)
+def pc_alm_reaches_every_state(archive: RunArchive) -> Answer:
+    """PC-ALM in the published cell."""
+    return _reach("PC-ALM", archive)
+
+
 CLAIMS = (matches_bp, cosine_as_published, better_than_pc)
-FINDINGS = (even_over_depth, depth_is_used)
+FINDINGS = (even_over_depth, depth_is_used, pc_reaches_every_state, pc_alm_reaches_every_state)

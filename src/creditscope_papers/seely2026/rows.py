@@ -1,4 +1,4 @@
-"""The rows of both tables: accuracy, the cosine of the whole network, Γ per quarter and per layer, D1 to D12."""
+"""The rows of both tables: accuracy, the cosine of the whole network, Γ per quarter and per layer, D1 to D13."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALM: Settings = {"method": "predictive_coding", "method.multipliers": True}
 METHODS: dict[str, Settings] = {"bp": {"method": "bp"}, "PC": PC, "PC-ALM": ALM}
 CELLS = tuple((width, layers) for layers in (8, 32) for width in (8, 32, 128))  # N and L
 QUARTERS = ("first", "second", "third", "last")
-CODES = ("D1", "D2", "D4", "D5", "D7", "D8", "D9", "D10", "D11", "D12")  # D3 needs the control; D6 does not apply
+CODES = ("D1", "D2", "D4", "D5", "D7", "D8", "D9", "D10", "D11", "D12", "D13")  # D3 has a row; D6 does not apply
 
 WHOLE = Quantity("whole", "cosine of the update with BP's, whole network", "cosine", measure("gamma_update_whole"))
 PER_LAYER = Quantity("gamma_layers", "Γ per layer, mean over seeds", "cosine")
