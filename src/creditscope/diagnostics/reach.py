@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         fires="below",
         unit="absolute",
         because="below one half most images teach this state nothing, and Γ there is the mean over a minority; at the "
-        "lowest of 31 states plain predictive coding has 0.0001 to 0.001",
+        "lowest of 31 states plain predictive coding has 0 to 0.0008, with multipliers 1",
     ),
     means="At one of the states most images have a gradient and no credit at all. What lies below learns from the few "
     "others, and Γ there describes these few alone.",

@@ -41,11 +41,16 @@ def verdict_section(
 ) -> list[str]:
     """The verdicts of one experiment, those of the published length first, and remarks."""
     parts = [f"## {section.heading}"]
+    warnings: list[str] = []
     for text, rows in _lengths(archive, section):
         parts += [text, _verdicts(archive, rows, places, in_full=False)]
+        judged = [(row.label, row.verdict) for row in rows if row.verdict is not None]
+        warnings += [
+            f"{escaped(name)}: {escaped(text.rstrip('.'))}." for name, verdict in judged for text in verdict.warnings
+        ]
     if len(parts) == 1:
         parts.append("No run yet.")
-    remarks = (*_other_flags(archive.paper, section, tables), *section.remarks(archive))
+    remarks = (*dict.fromkeys(warnings), *_other_flags(archive.paper, section, tables), *section.remarks(archive))
     return [*parts, "\n".join(f"- {remark}" for remark in remarks)]
 
 
@@ -93,9 +98,15 @@ def _verdict_row(paper: Paper, section: VerdictSection, row: AuditRow) -> list[s
         "-" if row.accuracy is None else f"{100 * row.accuracy.mean:.1f} %",
         "-" if row.control is None else f"{100 * row.control.mean:.1f} %",
         "" if depth is None or depth.value is None else f"{depth.value:+.1f}{alone}",
-        f"**{escaped(str(row.verdict))}**" + (" (one seed)" if len(pairs or row.seeds) == 1 else ""),
+        f"**{escaped(str(row.verdict))}**{_warned(row)}" + (" (one seed)" if len(pairs or row.seeds) == 1 else ""),
         *(escaped(published(figure, kind)) for figure, kind in beside),
     ]
+
+
+def _warned(row: AuditRow) -> str:
+    """The diagnostics that warn beside the verdict."""
+    codes = [] if row.verdict is None else [escaped(warning.partition(" ")[0]) for warning in row.verdict.warnings]
+    return f", warned by {' and '.join(codes)}" if codes else ""
 
 
 def _keys(row: AuditRow) -> list[str]:
