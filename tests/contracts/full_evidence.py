@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from tests.diagnostics.credit_by_hand import aligned, spread
 
+from creditscope.evidence.alignment import Alignment
 from creditscope.evidence.credit import CreditEvidence, HiddenBackprop, Interventions, LabelLeak, Precision
 from creditscope.evidence.records import Directions, Evidence, ReadoutProfile, Rival
 
@@ -80,6 +81,11 @@ def _profile(dose: float) -> Evidence:
 
 
 # From dose 0, healthy, to dose 1, broken; dose NaN plants NaN. A diagnostic that reads new evidence adds a family.
+def _reaching(dose: float) -> Alignment:
+    """Of 100 images with a gradient this share has no credit at h_0."""
+    return Alignment(GAMMAS, GAMMAS, (100 * dose, *(0,) * (LAYERS - 1)), (100,) * LAYERS, 100)  # type: ignore[arg-type]
+
+
 FAMILIES: dict[str, Family] = {
     "non-finite numbers": lambda dose: full(non_finite={"states": 1 if math.isnan(dose) else round(10 * dose)}),
     "growth of the stream": lambda dose: full(hidden_norms=norms(10 ** (8 * dose))),
@@ -92,6 +98,7 @@ FAMILIES: dict[str, Family] = {
     "drift of the gradient": lambda dose: full(directions=directions(dose)),
     "profile of alignment": _profile,
     "spread of chance": lambda dose: full(credit=credit(null=spread(GAMMAS, 10 ** (-3 + 4 * dose)))),
+    "reach of credit": lambda dose: full(credit=credit(alignment=_reaching(dose))),
     "precision": lambda dose: full(credit=credit(precision=Precision((1.0, 1 - dose, *(1.0,) * 3), "float16"))),
     "label leak": lambda dose: full(leak=LabelLeak(dose, 1, IMAGES)),
     "hidden backprop": lambda dose: full(

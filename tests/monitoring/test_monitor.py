@@ -320,7 +320,7 @@ def test_a_one_shot_iterator_of_batches_is_kept() -> None:
     [
         ({"every": 0}, InvalidInput, "every must be a whole number of at least 1, got 0"),
         ({"every": 1.5}, InvalidInput, "every must be a whole number of at least 1, got 1.5"),
-        ({"thresholds": {"D13": 1}}, UnknownName, "no diagnostic called 'D13'"),
+        ({"thresholds": {"D14": 1}}, UnknownName, "no diagnostic called 'D14'"),
         ({"logger": 3}, InvalidInput, r"logger is a int, which has no log\(scalars, step\)"),
         ({"logger": math}, InvalidInput, "logger is the module math"),
         ({"credit": 3}, InvalidInput, "credit is a int, neither a credit source nor a function"),

@@ -40,12 +40,12 @@ def reach(evidence: Evidence) -> Measurement | Missing:
     if isinstance(credit, Missing):
         return credit
     shares = credit.alignment.reach
-    known = [share for share in shares if not math.isnan(share)]
-    if not known:
+    asked = [layer for layer, due in enumerate(credit.alignment.due) if due]
+    if not asked:
         return Measurement(math.nan, per_layer=shares, note="no image has a gradient at any state")
-    if min(known) == 1:
+    lowest = min(asked, key=lambda layer: (shares[layer] == shares[layer], shares[layer]))  # NaN first
+    if shares[lowest] == 1:
         return Measurement(1.0, note="every image with a gradient has credit at every state")
-    lowest = shares.index(min(known))
     given = credit.alignment.samples - credit.alignment.undefined[lowest]
     return Measurement(
         shares[lowest],
