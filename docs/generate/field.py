@@ -288,7 +288,8 @@ def _depth(found: Field, rows: Sequence[AuditRow]) -> str:
         for status in words
         if status in by_status
     ]
-    return "; ".join(parts) + "." if parts else ""
+    said = "; ".join(parts)
+    return f"{said[0].upper()}{said[1:]}." if parts else ""
 
 
 def _gamma(rows: Sequence[AuditRow], found: Field) -> str:
