@@ -46,7 +46,9 @@ def verdict_section(
         parts += [text, _verdicts(archive, rows, places, in_full=False)]
         judged = [(row.label, row.verdict) for row in rows if row.verdict is not None]
         warnings += [
-            f"{escaped(name)}: {escaped(text.rstrip('.'))}." for name, verdict in judged for text in verdict.warnings
+            f"{escaped(name)}: {escaped(warning.rstrip('.'))}."
+            for name, verdict in judged
+            for warning in verdict.warnings
         ]
     if len(parts) == 1:
         parts.append("No run yet.")
@@ -104,9 +106,9 @@ def _verdict_row(paper: Paper, section: VerdictSection, row: AuditRow) -> list[s
 
 
 def _warned(row: AuditRow) -> str:
-    """The diagnostics that warn beside the verdict."""
-    codes = [] if row.verdict is None else [escaped(warning.partition(" ")[0]) for warning in row.verdict.warnings]
-    return f", warned by {' and '.join(codes)}" if codes else ""
+    """How many warnings stand beside the verdict; the page of the paper has their words."""
+    count = 0 if row.verdict is None else len(row.verdict.warnings)
+    return f", with {counted(count, 'warning')}" if count else ""
 
 
 def _keys(row: AuditRow) -> list[str]:
