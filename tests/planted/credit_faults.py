@@ -69,7 +69,7 @@ class CreditFault:
 
 @dataclass(frozen=True, slots=True)
 class SoundCredit:
-    """Credit that is what it is said to be: whatever D5 to D9 say against it is a false alarm."""
+    """Credit that is what it is said to be: whatever D5 to D9 and D13 say against it is a false alarm."""
 
     name: str
     plant: Plant

@@ -7,7 +7,7 @@ from tests.planted.credit_faults import FAULTS, SOUND, CreditFault, SoundCredit,
 
 from creditscope import Report, audit
 
-ABOUT_CREDIT = ("D5", "D6", "D7", "D8", "D9")
+ABOUT_CREDIT = ("D5", "D6", "D7", "D8", "D9", "D13")
 
 
 def noticed(report: Report) -> set[str]:
