@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,9 @@ from creditscope.errors import InvalidInput
 from creditscope.protocols import DEFAULT
 
 if TYPE_CHECKING:
+    import torch
+
+    from creditscope.commands.material import NetworkForm
     from creditscope.report.formats import ReportFormat
     from creditscope.report.views import AuditView
 
@@ -140,20 +144,7 @@ def audit(
     printed = formats[printed_format(format, full=full, brief=brief) or "text"]
     import torch
 
-    from creditscope.auditing.arrays import audit_arrays
-    from creditscope.auditing.audit import audit as examine
-    from creditscope.commands.material import (
-        NetworkForm,
-        check_arrays,
-        check_run_folder,
-        credit_of,
-        data_from,
-        limited_batches,
-        one_source,
-    )
-    from creditscope.report.views import from_report, from_runs
-    from creditscope.runs.audit import audit_folder
-    from creditscope.study.display.auditing import watching_audit
+    from creditscope.commands.material import NetworkForm, check_arrays, check_run_folder, data_from, one_source
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -163,6 +154,7 @@ def audit(
         "control_accuracy": control_accuracy,
         "protocol": protocol,
         "thresholds": limits,
+        "read": parsing.read(read),
         "name": name,
         "notes": notes,
     }
@@ -172,42 +164,80 @@ def audit(
     }  # fmt: skip
     if arrays:
         check_arrays({**named, "limit": limit, "data-dir": data_dir})
-        options |= {"read": parsing.read(read), "reduction": parsing.choice("reduction", reduction, ["sum", "mean"])}
-        with watching_audit("preparing the audit"):
-            report = audit_arrays([*arrays, *(weights or [])], **{**options, "name": name or arrays[0].stem})
-        return show(from_report(report), files, printed)
+        options["reduction"] = parsing.choice("reduction", reduction, ["sum", "mean"])
+        return show(_of_arrays([*arrays, *(weights or [])], options), files, printed)
     source = one_source(weights)
-    try:
+    options["check_gradient"] = gradient_check
+    with _fitting(batch_size, device):
         if source.is_dir():
             check_run_folder(source, named)
-            options |= {"check_gradient": gradient_check, "batch_size": batch_size, "read": parsing.read(read)}
-            options |= {"limit": limit, "threads": threads, "trust_plugins": trust_plugins}
-            with watching_audit(f"loading {source.name}"):
-                done = audit_folder(source, data_folder=data_dir, device=str(place), **options)
-            if done.unsaved:
-                typer.echo(f"The report was not saved with the run: {done.unsaved}.", err=True)
-            return show(from_runs([done.record])[0], files, printed)
-        images = data_from(data, data_dir, batches)
-        form = NetworkForm(network, model, settings, images)
-        subject = form.filled(source).to(place)
-        with watching_audit("preparing the audit"):
-            report = examine(
-                subject,
-                limited_batches(images.batches(batch_size), batch_size, limit),
-                control=[form.filled(path).to(place) for path in control] if control else None,
-                initial=None if initial is None else form.filled(initial),
-                credit=None if credit is None else credit_of(credit, subject),
-                blocks=parsing.blocks(blocks),
-                read=parsing.read(read),
-                check_gradient=gradient_check,
-                **{**options, "name": name or source.stem},
-            )
+            options |= {"batch_size": batch_size, "limit": limit, "threads": threads, "device": str(place)}
+            view = _of_run(source, {**options, "data_folder": data_dir, "trust_plugins": trust_plugins})
+        else:
+            form = NetworkForm(network, model, settings, data_from(data, data_dir, batches))
+            options |= {"control": control, "initial": initial, "credit": credit, "blocks": parsing.blocks(blocks)}
+            view = _of_weights(source, form, place, batch_size, limit, options)
+    return show(view, files, printed)
+
+
+def _of_arrays(files: list[Path], options: dict[str, Any]) -> AuditView:
+    """States and gradients of another library."""
+    from creditscope.auditing.arrays import audit_arrays
+    from creditscope.report.views import from_report
+    from creditscope.study.display.auditing import watching_audit
+
+    with watching_audit("preparing the audit"):
+        return from_report(audit_arrays(files, **{**options, "name": options["name"] or files[0].stem}))
+
+
+def _of_run(folder: Path, options: dict[str, Any]) -> AuditView:
+    """The folder of a run; its record gets the report."""
+    from creditscope.report.views import from_runs
+    from creditscope.runs.audit import audit_folder
+    from creditscope.study.display.auditing import watching_audit
+
+    with watching_audit(f"loading {folder.name}"):
+        done = audit_folder(folder, **options)
+    if done.unsaved:
+        typer.echo(f"The report was not saved with the run: {done.unsaved}.", err=True)
+    return from_runs([done.record])[0]
+
+
+def _of_weights(
+    file: Path, form: NetworkForm, device: torch.device, batch_size: int, limit: int | None, options: dict[str, Any]
+) -> AuditView:
+    """A file of weights; so are the control and the network before training among the options."""
+    from creditscope.auditing.audit import audit as examine
+    from creditscope.commands.material import credit_of, limited_batches
+    from creditscope.report.views import from_report
+    from creditscope.study.display.auditing import watching_audit
+
+    subject = form.filled(file).to(device)
+    control, initial, credit = (options.pop(name) for name in ("control", "initial", "credit"))
+    with watching_audit("preparing the audit"):
+        report = examine(
+            subject,
+            limited_batches(form.data.batches(batch_size), batch_size, limit),
+            control=[form.filled(path).to(device) for path in control] if control else None,
+            initial=None if initial is None else form.filled(initial),
+            credit=None if credit is None else credit_of(credit, subject),
+            **{**options, "name": options["name"] or file.stem},
+        )
+    return from_report(report)
+
+
+@contextmanager
+def _fitting(batch_size: int, device: str) -> Iterator[None]:
+    """Memory that runs out is said to be the batch's."""
+    import torch
+
+    try:
+        yield
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise InvalidInput(
             f"A batch of {batch_size} images does not fit into the memory of {device}.\n"
             "Nothing was measured. Give a smaller --batch-size."
         ) from error
-    return show(from_report(report), files, printed)
 
 
 def show(view: AuditView, files: Mapping[Path, ReportFormat], printed: ReportFormat) -> int:
