@@ -20,7 +20,7 @@ from creditscope import __version__
 from creditscope.evidence.alignment import AlignmentLedger, paired_vectors
 from creditscope.evidence.ledger import Ledger
 from creditscope.files import write_text
-from creditscope.methods.rule import BoundRule
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.networks.staged import StagedNetwork
 from creditscope.provenance import source_commit
 from creditscope.runs.run import load_data, train

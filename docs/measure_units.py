@@ -17,7 +17,7 @@ from docs.measure_scale import rescaled
 
 import creditscope
 from creditscope.files import write_text
-from creditscope.methods.rule import BoundRule
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.provenance import source_commit
 from creditscope.runs.run import load_data, train
 from creditscope.runs.spec import RunSpec

@@ -11,9 +11,9 @@ from creditscope import audit
 from creditscope.batch import Batch
 from creditscope.datasets.tensors import Dataset
 from creditscope.methods import methods
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.forward_gradient import ForwardGradient
 from creditscope.methods.kolen_pollack import KolenPollack
-from creditscope.methods.rule import BoundRule
 from creditscope.networks.build import build
 from creditscope.training.fit import fit
 from creditscope.training.recipe import Recipe

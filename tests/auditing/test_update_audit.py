@@ -14,7 +14,7 @@ import creditscope
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
-from creditscope.methods.rule import BoundRule
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.report import Report

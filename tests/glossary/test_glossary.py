@@ -18,7 +18,7 @@ from creditscope.errors import UnknownName
 from creditscope.glossary import term_named, terms
 from creditscope.glossary.explanation import explain, explanation
 from creditscope.methods import methods
-from creditscope.methods.rule import BoundRule
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.networks.build import build
 from creditscope.protocols import PROTOCOLS
 from creditscope.records.report import Report

@@ -12,8 +12,9 @@ from torch import Tensor
 import creditscope
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.forward_forward import ForwardForward, written
-from creditscope.methods.rule import BoundRule, Feedback, Moment
+from creditscope.methods.rule import Feedback, Moment
 from creditscope.methods.wrappers import Frozen
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.bp import Backprop
 from creditscope.methods.local_loss import Head, LocalLoss
-from creditscope.methods.rule import BoundRule, Feedback, Moment
+from creditscope.methods.rule import Feedback, Moment
 from creditscope.networks.staged import StagedNetwork
 
 

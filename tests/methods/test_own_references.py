@@ -18,11 +18,12 @@ from torch import Tensor
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.methods import methods, target_prop
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.bp import Backprop
 from creditscope.methods.forward_forward import ForwardForward
 from creditscope.methods.local_loss import LocalLoss, _heads
 from creditscope.methods.pepita import Pepita
-from creditscope.methods.rule import BoundRule, CreditRule, Feedback
+from creditscope.methods.rule import CreditRule, Feedback
 from creditscope.methods.target_prop import TargetPropagation, gauss_newton
 from creditscope.methods.wrappers import Frozen, Penalty
 from creditscope.networks.staged import StagedNetwork

@@ -14,8 +14,9 @@ from torch import Tensor
 import creditscope
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.pepita import Pepita
-from creditscope.methods.rule import BoundRule, Feedback
+from creditscope.methods.rule import Feedback
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
 from creditscope.runs.run import train

@@ -10,8 +10,8 @@ from creditscope.batch import Batch
 from creditscope.credit import CreditSource
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.dfa import DirectFeedback
-from creditscope.methods.rule import BoundRule
 from creditscope.methods.wrappers import Frozen
 from creditscope.networks.build import build
 

@@ -13,9 +13,10 @@ from tests.methods.conftest import CLASSES, SHAPE, small
 from creditscope.batch import Batch
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import InvalidInput, ModelMismatch
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.bp import Backprop
 from creditscope.methods.inside_weights import weights_of
-from creditscope.methods.rule import BoundRule, Feedback, Moment
+from creditscope.methods.rule import Feedback, Moment
 from creditscope.methods.sign_symmetry import SignSymmetry
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from creditscope import audit
 from creditscope.batch import Batch
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.ep import EquilibriumPropagation
-from creditscope.methods.rule import BoundRule
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.report import Report
 from creditscope.runs.run import load_data, train

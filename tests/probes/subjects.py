@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.credit import CreditSource
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.fa import BlockFeedback
-from creditscope.methods.rule import BoundRule, CreditRule
+from creditscope.methods.rule import CreditRule
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
 from creditscope.probes.credit import CreditLedger

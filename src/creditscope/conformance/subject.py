@@ -12,8 +12,9 @@ from torch import Tensor
 from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.datasets.tensors import Dataset
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.descent import Descent
-from creditscope.methods.rule import BoundRule, CreditRule, Feedback, Moment, Scope
+from creditscope.methods.rule import CreditRule, Feedback, Moment, Scope
 from creditscope.networks import networks
 from creditscope.networks.build import build, network_options
 from creditscope.networks.staged import StagedNetwork

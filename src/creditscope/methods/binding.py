@@ -14,10 +14,11 @@ from creditscope.batch import Batch
 from creditscope.errors import InvalidInput, ModelMismatch
 from creditscope.methods import methods
 from creditscope.methods.adapted import adapted
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.descent import Descent
 from creditscope.methods.loss import LossFunction, check_classes
 from creditscope.methods.membership import Tied
-from creditscope.methods.rule import BoundRule, CreditRule, Moment, run_generator
+from creditscope.methods.rule import CreditRule, Moment, run_generator
 from creditscope.methods.wrappers import wrapped
 from creditscope.networks.staged import StagedNetwork
 from creditscope.options import filled, options_of

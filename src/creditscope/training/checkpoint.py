@@ -13,7 +13,8 @@ from torch import Tensor
 from creditscope.batch import Batch
 from creditscope.credit import CreditSource, NoCredit
 from creditscope.errors import BadFile
-from creditscope.methods.rule import BoundRule, CreditRule, Feedback
+from creditscope.methods.bound_rule import BoundRule
+from creditscope.methods.rule import CreditRule, Feedback
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.folder import WEIGHTS, write_run
 from creditscope.records.run import RunRecord

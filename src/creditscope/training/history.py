@@ -15,7 +15,7 @@ from creditscope.diagnostics.scale import scale_stability
 from creditscope.evidence.alignment import AlignmentLedger, paired_vectors
 from creditscope.evidence.ledger import Ledger
 from creditscope.methods.adapted import AdaptedNetwork
-from creditscope.methods.rule import BoundRule
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.records.run import HistoryRow
 from creditscope.stream.find import find_stream
 from creditscope.stream.trace import capture, cross_entropy

@@ -15,8 +15,9 @@ from creditscope.batch import Batch
 from creditscope.credit import Credit
 from creditscope.datasets.tensors import Dataset
 from creditscope.errors import DamagedFile, InvalidInput
+from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.descent import Descent, laid_out
-from creditscope.methods.rule import BoundRule, CreditRule, Diverged, Feedback, Moment, run_generator
+from creditscope.methods.rule import CreditRule, Diverged, Feedback, Moment, run_generator
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.run import Divergence, HistoryRow
 from creditscope.terminal import one_line
