@@ -375,7 +375,7 @@ def test_where_both_depth_judgements_disagree_the_verdict_is_d3s_and_says_so() -
     verdict = judge(protocol_named("strict"), {**found, "D10": finding("D10", Status.FIRES)})
     assert str(verdict) == "PASS"
     assert verdict.warnings == (
-        "D3 and D10 disagree: the verdict follows D3, which retrained the network with frozen blocks",
+        "D3 and D10 disagree: the verdict follows D3, which retrained the network with frozen blocks.",
     )
 
 

@@ -158,7 +158,7 @@ def _warnings(protocol: AuditProtocol, findings: Mapping[str, Finding], shown: t
     trained, read = findings.get("D3"), findings.get("D10")
     answers = {finding.status.fired for finding in (trained, read) if finding is not None}
     if "D3" in protocol.codes and answers == {True, False}:
-        yield "D3 and D10 disagree: the verdict follows D3, which retrained the network with frozen blocks"
+        yield "D3 and D10 disagree: the verdict follows D3, which retrained the network with frozen blocks."
 
 
 def _wording(

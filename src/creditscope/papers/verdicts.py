@@ -46,7 +46,7 @@ def verdict_section(
         parts += [text, _verdicts(archive, rows, places, in_full=False)]
         judged = [(row.label, row.verdict) for row in rows if row.verdict is not None]
         warnings += [
-            f"{escaped(name)}: {escaped(warning.rstrip('.'))}."
+            f"{escaped(name)}: {escaped(warning)}"
             for name, verdict in judged
             for warning in verdict.warnings
         ]
