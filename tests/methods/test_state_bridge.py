@@ -24,6 +24,7 @@ from creditscope.methods.wrappers import Shallow
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.folder import write_run
 from creditscope.records.run import RunRecord
+from creditscope.runs.audit import audit_checkpoint
 from creditscope.runs.run import load, load_data, train
 from creditscope.runs.spec import RunSpec
 from creditscope.stream.find import find_stream
@@ -243,6 +244,22 @@ def test_a_checkpoint_without_its_auxiliary_networks_is_audited_without_credit(n
     report = audit(again.network, load_data(spec).test_batches(128), credit=again.credit())
     assert report.findings["D1"].status == "pass"
     assert report.measures["gamma"].cause == "not available"
+
+
+@pytest.mark.parametrize("name", BRIDGES)
+def test_a_run_whose_auxiliary_network_diverged_is_audited_without_credit(name: str) -> None:
+    spec = spec_of(name, epochs=1)
+    checkpoint = train(spec)
+    assert checkpoint.feedback.networks is not None
+    first, *others = checkpoint.feedback.networks.state_dict()
+    with torch.no_grad():
+        for parameter in checkpoint.feedback.networks.parameters():
+            parameter.fill_(torch.nan)
+    why = f"not every number in auxiliary.{first} and {len(others)} more is finite"
+    assert checkpoint.credit() == NoCredit(why)
+    report = audit_checkpoint(checkpoint, load_data(spec))
+    assert report.findings["D1"].status == "pass"
+    assert report.findings["D6"].note == f"not available: {why}"
 
 
 def test_a_checkpoint_without_its_feedback_is_loaded_without_credit(tmp_path: Path) -> None:

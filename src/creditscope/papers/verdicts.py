@@ -45,11 +45,7 @@ def verdict_section(
     for text, rows in _lengths(archive, section):
         parts += [text, _verdicts(archive, rows, places, in_full=False)]
         judged = [(row.label, row.verdict) for row in rows if row.verdict is not None]
-        warnings += [
-            f"{escaped(name)}: {escaped(warning)}"
-            for name, verdict in judged
-            for warning in verdict.warnings
-        ]
+        warnings += [f"{escaped(name)}: {escaped(warning)}" for name, verdict in judged for warning in verdict.warnings]
     if len(parts) == 1:
         parts.append("No run yet.")
     remarks = (*dict.fromkeys(warnings), *_other_flags(archive.paper, section, tables), *section.remarks(archive))

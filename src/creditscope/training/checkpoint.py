@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,12 +42,16 @@ class Checkpoint:
     def credit(self) -> CreditSource:
         """The credit that trained this network, as `audit(..., credit=)` takes it; `NoCredit` if it is lost.
 
-        Feedback drawn anew would give other credit than the one that trained the network, so there is none then.
+        Feedback drawn anew would give other credit than the one that trained the network, so there is none then; nor
+        where an auxiliary network diverged, whose credit would be NaN.
         """
-        if not self.missing:
-            return BoundRule(self.rule, self.network, self.feedback, self.example)
-        more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
-        return NoCredit(f"the checkpoint does not hold {self.missing[0]}{more}")
+        if self.missing:
+            return NoCredit(f"the checkpoint does not hold {_first_of(self.missing)}")
+        tensors = {name: tensor for name, tensor in self._named() if not name.startswith("network.")}
+        diverged = [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]
+        if diverged:
+            return NoCredit(f"not every number in {_first_of(diverged)} is finite")
+        return BoundRule(self.rule, self.network, self.feedback, self.example)
 
     def save(self, folder: Path | str) -> Path:
         """Write the folder of the run, and return its path."""
@@ -55,18 +59,21 @@ class Checkpoint:
         return Path(folder)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Every tensor by name, prefixed with network., feedback. or auxiliary."""
+        """Copies of every tensor by name, prefixed with network., feedback. or auxiliary."""
+        return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self._named()}
+
+    def _named(self) -> Iterator[tuple[str, Tensor]]:
         extra = self.feedback.networks
         parts = {
             "network": self.network.own.state_dict(),
             "feedback": self.feedback.tensors,
             "auxiliary": extra.state_dict() if extra is not None else {},
         }
-        return {
-            f"{part}.{name}": tensor.detach().cpu().contiguous().clone()
-            for part, named in parts.items()
-            for name, tensor in named.items()
-        }
+        return ((f"{part}.{name}", tensor) for part, named in parts.items() for name, tensor in named.items())
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
 
 
 def read_tensors(folder: Path | str) -> dict[str, dict[str, Tensor]]:
