@@ -21,7 +21,7 @@ STOPPED = Divergence(epoch=3, why="more than half of the steps were taken back")
 def test_a_diverged_run_never_passes_and_the_reader_is_told() -> None:
     verdict = after_divergence(report(HEALTHY).verdict, STOPPED)
     assert (str(verdict), verdict.outcome, verdict.exit_code) == ("INCONCLUSIVE(diverged)", "inconclusive", 3)
-    assert verdict.warnings == ("The run diverged in epoch 4: more than half of the steps were taken back",)
+    assert verdict.warnings == ("The run diverged in epoch 4: more than half of the steps were taken back.",)
 
 
 def test_a_failed_verdict_stays_failed() -> None:

@@ -137,7 +137,7 @@ def after_divergence(verdict: Verdict, diverged: Divergence | None) -> Verdict:
     """The verdict of a run that stopped early: it never passes, and a warning says why."""
     if diverged is None:
         return verdict
-    said = f"The run diverged in epoch {diverged.epoch + 1}: {diverged.why}"
+    said = f"The run diverged in epoch {diverged.epoch + 1}: {diverged.why}."
     warnings = (*verdict.warnings, said)
     if verdict.outcome != "pass":
         return replace(verdict, warnings=warnings)
