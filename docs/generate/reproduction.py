@@ -36,7 +36,7 @@ def papers() -> list[Paper]:
 @cache
 def archives() -> dict[str, RunArchive]:
     """The committed records of every paper, by the name of its page."""
-    store = Store(ROOT / "nowhere", [ROOT / "results"])  # the committed records alone
+    store = Store(ROOT / "nowhere", [ROOT / "results" / "records"])  # the committed records that the pages link to
     return {PAGES.get(paper.name, paper.name): RunArchive(paper, store, paper.budgets[0]) for paper in papers()}
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.papers.made import EXPLODED, MADE, MadeStore, archive, planned, run
 
 from creditscope.errors import BadFile
-from creditscope.papers.archive import RunArchive
+from creditscope.papers.archive import RunArchive, own_records_first
 from creditscope.study.store import Store
 
 
@@ -76,3 +76,13 @@ def test_the_budget_as_published_has_other_runs_and_other_files():
 def test_a_study_that_does_not_exist_is_refused(tmp_path):
     with pytest.raises(BadFile, match=r"speed.toml does not exist.\nIts runs are unknown. Reinstall the paper 'made'."):
         RunArchive(replace(MADE, studies=tmp_path), Store("nowhere"), "laptop").plan("speed")
+
+
+def test_of_a_run_with_two_committed_records_the_one_that_tables_link_to_is_read(tmp_path):
+    key = "0" * 16
+    for folder in ("field", "records"):
+        (tmp_path / "results" / folder).mkdir(parents=True)
+        (tmp_path / "results" / folder / f"{key}.json").write_text("{}")
+    store = own_records_first(Store(tmp_path / "runs", [tmp_path / "results"]))
+    assert store._layered == {key: tmp_path / "results" / "records" / f"{key}.json"}
+    assert own_records_first(Store(tmp_path / "runs")).beneath == ()

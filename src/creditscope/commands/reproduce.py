@@ -142,13 +142,14 @@ def _attempt(step: Callable[[], bool], failed: str, *, go_on: bool) -> bool:
 
 
 def _archive(paper: Paper, folder: Path, results: Path | None, budget: str | None) -> RunArchive:
-    from creditscope.papers.archive import RunArchive
+    from creditscope.papers.archive import RunArchive, own_records_first
     from creditscope.registry import unknown
     from creditscope.study.store import open_store
 
     if budget is not None and budget not in paper.budgets:
         raise UnknownName(f"{unknown('budget', budget, list(paper.budgets))}\nNothing was run.")
-    return RunArchive(paper, open_store(folder, None if results is None else [results]), budget or paper.budgets[0])
+    store = own_records_first(open_store(folder, None if results is None else [results]))
+    return RunArchive(paper, store, budget or paper.budgets[0])
 
 
 def _comparable(name: str, archive: RunArchive, out: Path) -> bool:

@@ -17,6 +17,8 @@ from creditscope.study.plan import Plan, plan
 from creditscope.study.store import Store
 from creditscope.study.tables import AuditRow, audit_table
 
+RECORDS = "records"  # the folder of a paper's records among the results
+
 
 @dataclass(frozen=True, slots=True)
 class SelectedRuns:
@@ -102,6 +104,15 @@ class RunArchive:
         """The row of the audit table with these settings; None if none of its seeds was run."""
         keys = set(self.select(study, where).records)
         return next((row for row in self.audit_rows(study) if keys & {seed.key for seed in row.seeds}), None)
+
+
+def own_records_first(store: Store) -> Store:
+    """The store with each layer's folder `records`, which tables link to, before the rest of the layer.
+
+    A study of ours may have trained runs of a paper again, with records in a folder of its own.
+    """
+    own = [layer / RECORDS for layer in store.beneath if (layer / RECORDS).is_dir()]
+    return Store(store.folder, [*own, *store.beneath])
 
 
 class _CachedStore(Store):
