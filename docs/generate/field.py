@@ -224,6 +224,7 @@ def conclusions(found: Field) -> list[str]:
         _rejected(found, rows),
         _depth(found, rows),
         _gamma(rows, found),
+        _diverged(found),
     )
     lines = [f"- {sentence}" for sentence in sentences if sentence]
     return ["**What the records say.**", "\n".join(lines)]
@@ -306,6 +307,17 @@ def _gamma(rows: Sequence[AuditRow], found: Field) -> str:
     overlap = min(passed) <= max(failed)
     told = "the ranges overlap, so Γ alone does not separate them" if overlap else "the ranges do not overlap"
     return f"Mean Γ over layers that are not exact: {ends[0]} in rows that pass, {ends[1]} in rows that fail; {told}."
+
+
+def _diverged(found: Field) -> str:
+    """Which runs ended before their last epoch, and why."""
+    parts = [
+        f"`{found.name(found.runs[key])}`{', frozen' if found.runs[key].control == 'frozen' else ''} on seed "
+        f"{found.runs[key].seed} in epoch {stop.epoch + 1} of {found.runs[key].epochs}, because {stop.why}"
+        for key, record in found.records.items()
+        if (stop := record.diverged) is not None
+    ]
+    return f"Diverged, with the accuracy of the epoch in which they stopped: {'; '.join(parts)}." if parts else ""
 
 
 def _told(found: Field, row: AuditRow) -> str:
