@@ -213,16 +213,16 @@ def _of_weights(
     from creditscope.study.display.auditing import watching_audit
 
     subject = form.filled(file).to(device)
-    control, initial, credit = (options.pop(name) for name in ("control", "initial", "credit"))
+    control, initial, credit = options["control"], options["initial"], options["credit"]
     with watching_audit("preparing the audit"):
-        report = examine(
-            subject,
-            limited_batches(form.data.batches(batch_size), batch_size, limit),
-            control=[form.filled(path).to(device) for path in control] if control else None,
-            initial=None if initial is None else form.filled(initial),
-            credit=None if credit is None else credit_of(credit, subject),
-            **{**options, "name": options["name"] or file.stem},
-        )
+        given = {
+            **options,
+            "name": options["name"] or file.stem,
+            "control": [form.filled(path).to(device) for path in control] if control else None,
+            "initial": None if initial is None else form.filled(initial),
+            "credit": None if credit is None else credit_of(credit, subject),
+        }
+        report = examine(subject, limited_batches(form.data.batches(batch_size), batch_size, limit), **given)
     return from_report(report)
 
 

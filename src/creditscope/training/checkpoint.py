@@ -47,8 +47,7 @@ class Checkpoint:
         """
         if self.missing:
             return NoCredit(f"the checkpoint does not hold {_first_of(self.missing)}")
-        tensors = {name: tensor for name, tensor in self._named() if not name.startswith("network.")}
-        diverged = [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]
+        diverged = [name for name, tensor in self._named("feedback", "auxiliary") if not bool(tensor.isfinite().all())]
         if diverged:
             return NoCredit(f"not every number in {_first_of(diverged)} is finite")
         return BoundRule(self.rule, self.network, self.feedback, self.example)
@@ -60,16 +59,16 @@ class Checkpoint:
 
     def tensors(self) -> dict[str, Tensor]:
         """Copies of every tensor by name, prefixed with network., feedback. or auxiliary."""
-        return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self._named()}
+        return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self._named(*PARTS)}
 
-    def _named(self) -> Iterator[tuple[str, Tensor]]:
+    def _named(self, *wanted: str) -> Iterator[tuple[str, Tensor]]:
         extra = self.feedback.networks
         parts = {
             "network": self.network.own.state_dict(),
             "feedback": self.feedback.tensors,
             "auxiliary": extra.state_dict() if extra is not None else {},
         }
-        return ((f"{part}.{name}", tensor) for part, named in parts.items() for name, tensor in named.items())
+        return ((f"{part}.{name}", tensor) for part in wanted for name, tensor in parts[part].items())
 
 
 def _first_of(names: Sequence[str]) -> str:
