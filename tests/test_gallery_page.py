@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from docs.generate import gallery
@@ -28,6 +29,11 @@ def test_every_row_has_a_card_and_every_record_of_it_exists(made: list[gallery.R
     for target, anchor in LINK.findall(gallery.grid(made)):
         assert (gallery.PAGE.parent / target).exists(), target
         assert not anchor or anchor in names
+
+
+def test_a_card_shows_the_warnings_of_its_verdict(made: list[gallery.Row]) -> None:
+    warned = replace(made[0], verdict=replace(made[0].verdict, warnings=("The run of seed 1 diverged.",)))
+    assert "- Warning: The run of seed 1 diverged.\n" in gallery.cards([warned])
 
 
 def test_the_accuracy_of_a_row_is_that_of_its_records(made: list[gallery.Row]) -> None:

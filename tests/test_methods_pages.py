@@ -151,6 +151,12 @@ def test_the_card_of_a_rule_shows_every_seed_of_its_records(small):
     )
 
 
+def test_the_card_of_a_rule_shows_the_warnings_of_its_verdict(small):
+    row = small.judged[0]
+    warned = row.model_copy(update={"verdict": replace(row.verdict, warnings=("The run of seed 1 diverged.",))})
+    assert "Warning: The run of seed 1 diverged." in method_pages.card(small, warned)
+
+
 def test_the_alignment_of_a_row_is_the_median_over_seeds_of_layers_that_are_not_exact(small):
     row = next(row for row in small.judged if row.spec.method == "fa")
     records = [small.records[seed.key] for seed in row.seeds]

@@ -183,7 +183,8 @@ NOTES = """## How to read the tables
   a frozen control.
 - **Γ**: smallest and largest over the layers whose credit is not exact by construction, medians over seeds. Rules
   without credit at the states have Γ^W instead, the cosine of their updates to the BP gradient; alignment is not what
-  they claim. A rule with another reference than BP can be right with a low Γ.
+  they claim. A rule with another reference than BP can be right with a low Γ. A run whose feedback or auxiliary network
+  diverged has no credit left to measure.
 - **D1**, **D2**, **D10**: [growth of the stream](diagnostics/D1.md), [size of the reference](diagnostics/D2.md), [depth
   profile](diagnostics/D10.md), medians over seeds; bold: fires on every seed, for the same cause.
   Growth alone (D1) fails no network: the reference must have collapsed with it (`D2:tail`), so a row can pass with a
@@ -282,7 +283,7 @@ def _depth(found: Field, rows: Sequence[AuditRow]) -> str:
     words = {
         Status.PASS: "Training the blocks beats the frozen control",
         Status.FIRES: "it does not (D3 fires)",
-        Status.UNDECIDED: "the seeds do not decide",
+        Status.UNDECIDED: "it is undecided",
     }
     parts = [
         f"{words[status]} in {len(by_status[status])}: {', '.join(by_status[status])}"

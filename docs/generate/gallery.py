@@ -302,6 +302,7 @@ def cards(made: Sequence[Row]) -> str:
             f"**claimed** {claimed}{source}",
             f"**audited** {', '.join(_numbers(row))}",
             f"**{escaped(str(row.verdict))}** by protocol `{row.protocol}`. {escaped(row.verdict.why)}",
+            *(f"Warning: {escaped(warning)}" for warning in row.verdict.warnings),
             f"Records by seed: {', '.join(row.records)}. {' '.join(row.notes)}".rstrip(),
         ]
         parts += [f"## {row.title}", "\n".join(f"- {line}" for line in lines)]

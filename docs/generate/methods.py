@@ -171,9 +171,10 @@ def card(found: Field, row: AuditRow) -> str:
         seeds = [value(seed.findings.get(code)) for seed in row.seeds]
         lines.append([f"[{code}](../diagnostics/{code}.md)", *seeds, value(row.findings.get(code))])
     said = f"`studies/{found.study.name}.toml`: `{row.spec.network}`, {counted(row.spec.epochs, 'epoch')}."
-    why = "" if row.verdict is None else f" {row.verdict.why}"
+    why, warnings = ("", ()) if row.verdict is None else (f" {row.verdict.why}", row.verdict.warnings)
     columns = None if len(row.seeds) > 1 else -1  # one seed alone is all seeds
-    return f"{said}{why}\n\n{table(head[:columns], [line[:columns] for line in lines])}"
+    shown = table(head[:columns], [line[:columns] for line in lines])
+    return "\n\n".join([f"{said}{why}", shown, *(f"Warning: {warning}" for warning in warnings)])
 
 
 def _alignment(label: str, records: Sequence[RunRecord], suffix: str = "") -> list[str]:

@@ -63,6 +63,12 @@ def test_what_no_seed_measured_keeps_its_reason_and_its_words():
     assert over_seeds([skipped, PASS]).value == 1.0
 
 
+def test_what_could_not_be_judged_says_why_although_a_number_was_measured():
+    blind = seed(Status.SKIPPED, 0.0, cause="other network", reason=Reason.NOT_POSSIBLE, note="it reads a copy")
+    assert over_seeds([blind, blind]).note == "it reads a copy"
+    assert over_seeds([blind, PASS]).note == "fires on 0 of 2 seeds"
+
+
 def test_one_seed_without_a_number_leaves_no_median_and_other_depths_no_layers():
     broken = over_seeds([seed(Status.UNDEFINED, math.nan, (math.nan, 1.0)), seed(Status.UNDEFINED, 2.0, (2.0, 3.0))])
     assert math.isnan(broken.value or 0.0)

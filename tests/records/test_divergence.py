@@ -44,6 +44,18 @@ def test_a_diverged_twin_is_no_control(tmp_path, diverged, status) -> None:
     assert matching_controls(spec, [twin]) == (twin,)
 
 
+def test_a_row_over_seeds_says_which_of_them_diverged(tmp_path) -> None:
+    runs = {spec.key: spec for spec in (RunSpec(epochs=1, seed=seed) for seed in (1, 2))}
+    for key, spec in runs.items():
+        made = record(spec, 0.5, report=report(HEALTHY), diverged=STOPPED if spec.seed == 2 else None)
+        made.to_json(tmp_path / key / "record.json")
+    (row,) = audit_table(runs, Store(tmp_path))
+    assert row.verdict is not None
+    assert row.verdict.warnings == (
+        "The run of seed 2 diverged in epoch 4: more than half of the steps were taken back.",
+    )
+
+
 def test_a_median_with_nan_is_nan_in_any_order() -> None:
     assert all(math.isnan(_median(values)) for values in ([math.nan, 1, 2], [1, math.nan, 2], [1, 2, math.nan]))
     assert _median([3.0, 1.0, 2.0]) == 2.0

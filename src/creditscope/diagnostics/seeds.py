@@ -21,8 +21,10 @@ def over_seeds(per_seed: Sequence[Finding | None]) -> Finding:
     fires = sum(finding.status is Status.FIRES for finding in present)
     judged = any(finding.status is not Status.MEASURED for finding in present)
     note = f"fires on {fires} of {len(per_seed)} seeds" if judged else f"median of {len(present)} seeds"
+    if first.note and (reason is not None or not measured):
+        note = first.note  # why there is no answer
     if not measured:
-        return replace(first, status=status, reason=reason, measurement=None, note=first.note or note)
+        return replace(first, status=status, reason=reason, measurement=None, note=note)
     layers = [measurement.per_layer for measurement in measured]
     same = len({len(values) for values in layers}) == 1
     per_layer = tuple(_median(values) for values in zip(*layers, strict=True)) if same else ()

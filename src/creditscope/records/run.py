@@ -133,11 +133,11 @@ class RunRecord(Document):
         return self.history[-1].accuracy if self.history else float("nan")
 
 
-def after_divergence(verdict: Verdict, diverged: Divergence | None) -> Verdict:
-    """The verdict of a run that stopped early: it never passes, and a warning says why."""
+def after_divergence(verdict: Verdict, diverged: Divergence | None, run: str = "The run") -> Verdict:
+    """The verdict of a run that stopped early: it never passes, and a warning says why; `run` is its name there."""
     if diverged is None:
         return verdict
-    said = f"The run diverged in epoch {diverged.epoch + 1}: {diverged.why}."
+    said = f"{run} diverged in epoch {diverged.epoch + 1}: {diverged.why}."
     warnings = (*verdict.warnings, said)
     if verdict.outcome != "pass":
         return replace(verdict, warnings=warnings)

@@ -192,7 +192,8 @@ class _Judging:
         findings = _in_order({**together, "D3": depth})
         verdict = judge(protocol_named(self.protocol), findings)
         for seed in row.seeds:
-            verdict = after_divergence(verdict, self.records[seed.key].diverged)
+            stop = self.records[seed.key].diverged
+            verdict = after_divergence(verdict, stop, run=f"The run of seed {seed.seed}")
         return row.model_copy(update={"findings": findings, "verdict": verdict, "settle": settle})
 
     def depth(self, trained: tuple[float, ...], control: tuple[float, ...] | None, images: int) -> Finding:
