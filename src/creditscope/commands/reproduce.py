@@ -93,6 +93,7 @@ def reproduce(
 
     Example: `creditscope reproduce fresh_feedback`
     """
+    from creditscope.papers.archive import RECORDS
     from creditscope.papers.installed import choose, installed_papers
 
     papers = installed_papers()
@@ -108,7 +109,7 @@ def reproduce(
     if list_all:
         return _list(archive, workers, names)
     complete, several = True, len(names) > 1
-    kept = records or out.parent / "records"
+    kept = records or out.parent / RECORDS
     for folder in (out, kept):
         check_folder(folder)
     for name in names:

@@ -12,6 +12,7 @@ from textwrap import fill
 from rich import box
 from rich.table import Table
 
+from creditscope.papers.archive import RECORDS
 from creditscope.papers.comparison import LOGARITHMIC, TOLERANCE, Agreement, Basis, Kind
 from creditscope.papers.published import IMAGES, PublishedFigure
 from creditscope.papers.tables import ComparisonRow, ComparisonTable
@@ -21,14 +22,14 @@ from creditscope.study.display.table import drawn
 
 HEADINGS = ("row", "quantity", "ours", "published", "difference", "verdict")
 IN_FULL = ("row", "quantity", "ours", "published", "difference", "limit", "verdict", "note", "runs")
-RECORDS = "../records"  # from the folder of tables
+FROM_TABLES = f"../{RECORDS}"
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
     """The folders of records, tables and pictures, as paths from the page."""
 
-    records: str = "../results/records"
+    records: str = f"../results/{RECORDS}"
     tables: str = "../results/tables"
     images: str = "images"
 
@@ -41,7 +42,7 @@ class Places:
         return f"[{escaped(stem)}]({self.tables}/{stem}.md)"
 
 
-def table_files(table: ComparisonTable, records: str = RECORDS) -> dict[str, str]:
+def table_files(table: ComparisonTable, records: str = FROM_TABLES) -> dict[str, str]:
     """The files of a table by name: Markdown whose numbers link to the records in `records`, and JSON."""
     return {f"{table.stem}.md": table_markdown(table, records), f"{table.stem}.json": table.to_json()}
 
@@ -63,7 +64,7 @@ def table_text(table: ComparisonTable, width: int) -> str:
     return "\n\n".join((table.title, caption, drawn(grid, width), f"{agreement_counts(table.rows)}."))
 
 
-def table_markdown(table: ComparisonTable, records: str = RECORDS) -> str:
+def table_markdown(table: ComparisonTable, records: str = FROM_TABLES) -> str:
     """The table as Markdown; every number links to the records of its runs."""
     rows = [
         (
@@ -88,7 +89,7 @@ def table_caption(table: ComparisonTable) -> str:
     return f"{trained} {table.rule}".rstrip()
 
 
-def links(keys: Iterable[str], folder: str = RECORDS) -> str:
+def links(keys: Iterable[str], folder: str = FROM_TABLES) -> str:
     """Keys as links to their records."""
     return " ".join(f"[{key[:6]}]({folder}/{key}.json)" for key in keys)
 
