@@ -179,8 +179,8 @@ def page(fields: Sequence[Field]) -> str:
 NOTES = """## How to read the tables
 
 - **Accuracy** and **frozen** in per cent, mean ± standard deviation over seeds; *frozen* is the same rule with random
-  blocks that never learn. **Margin** is D3, their difference in points with its 95 % interval, over the seeds that have
-  a frozen control.
+  blocks that never learn. **Margin** is D3, their difference in points with its 95 % interval over seeds and test images.
+  Of a single seed the interval assumes a standard deviation of 3 points between seeds.
 - **Γ**: smallest and largest over the layers whose credit is not exact by construction, medians over seeds. Rules
   without credit at the states have Γ^W instead, the cosine of their updates to the BP gradient; alignment is not what
   they claim. A rule with another reference than BP can be right with a low Γ. A run whose feedback or auxiliary network

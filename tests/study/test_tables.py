@@ -173,6 +173,21 @@ def test_missing_seeds_are_named_and_the_rest_is_judged(tmp_path):
     assert "not run" in table_page("a study", [nothing], 160)
 
 
+@pytest.mark.parametrize("protocol", ["three", "strict"])
+def test_a_seed_without_a_control_counts_too(tmp_path, protocol):
+    """Seed 3 is the worst one; leaving it out with its missing control would flatter the method."""
+    accuracies = {1: 0.60, 2: 0.61, 3: 0.45}
+
+    def accuracy(spec):
+        return (None if spec.seed == 3 else 0.5) if spec.control == "frozen" else accuracies[spec.seed]
+
+    row = rows(*filled(tmp_path, accuracy), protocol=protocol)["bp"]
+    depth = row.findings["D3"]
+    assert depth.value == pytest.approx(100 * (fmean(accuracies.values()) - 0.5))
+    assert "Welch's t-interval over 3 and 2 seeds" in depth.note
+    assert depth.status is Status.UNDECIDED
+
+
 def test_one_seed_is_judged_by_its_images(tmp_path):
     row = rows(*filled(tmp_path, deep, text=TEXT.replace("[1, 2, 3]", "[1]")))["bp"]
     assert "the interval reflects the 1,000 test images only" in row.findings["D3"].note

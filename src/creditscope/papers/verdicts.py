@@ -88,7 +88,7 @@ def _verdicts(archive: RunArchive, rows: Sequence[AuditRow], places: Places, *, 
 def _verdict_row(paper: Paper, section: VerdictSection, row: AuditRow) -> list[str]:
     depth = row.findings.get("D3")
     pairs = [seed for seed in row.seeds if seed.control_key]
-    alone = "" if len(pairs) == len(row.seeds) else f" ({len(pairs)} of {len(row.seeds)} seeds)"
+    alone = "" if len(pairs) == len(row.seeds) else f" ({counted(len(pairs), 'control')} of {len(row.seeds)})"
     name = section.published_row(row.spec)
     beside = ((paper.published.figure(section.experiment, name, quantity), kind) for quantity, kind in BESIDE)
     return [

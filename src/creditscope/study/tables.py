@@ -179,10 +179,10 @@ class _Judging:
         return self.by_spec.get(_content(control)) or self.by_resolved.get(_json(resolved), "")
 
     def judged(self, row: AuditRow, paired: Sequence[SeedRow], images: int) -> AuditRow:
-        """The row judged over its seeds: D3 by its paired interval, all others by their findings on each seed."""
+        """The row judged over its seeds: D3 by its interval over them, all others by their findings on each seed."""
         codes = dict.fromkeys(code for seed in row.seeds for code in seed.findings)
         together = {code: over_seeds([seed.findings.get(code) for seed in row.seeds]) for code in codes}
-        trained = tuple(seed.accuracy for seed in paired) or tuple(seed.accuracy for seed in row.seeds)
+        trained = tuple(seed.accuracy for seed in row.seeds)  # all of them: those with a control are no fair sample
         control = tuple(seed.control_accuracy for seed in paired if seed.control_accuracy is not None)
         open_for_good = not control and _without_blocks(together)
         depth = together["D3"] if open_for_good else self.depth(trained, control or None, images)
