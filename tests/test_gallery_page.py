@@ -47,3 +47,22 @@ def test_a_published_number_stands_beside_the_runs_that_were_compared_with_it(ma
     (row,) = (row for row in made if row.title.startswith("dfa(index=input) on cifar10, resmlp, 100 epochs"))
     assert (row.claimed["accuracy"], row.claimed["Γ"]) == ("30.6 % ± 0.8", "+0.1")
     assert "reproduction.md" in row.paper
+
+
+def test_the_published_number_of_equal_length_is_preferred_and_another_length_is_said(made: list[gallery.Row]) -> None:
+    claimed = {row.title: row.claimed.get("accuracy") for row in made}
+    assert claimed["bp on cifar10, resmlp, 30 epochs, protocol three"] == "58.5 % ± 0.1"
+    assert claimed["ep on cifar10, resmlp, 30 epochs, protocol three"] == "31.6 % ± 3.7 after 100 epochs"
+    assert claimed["bp on cifar10, resmlp, 30 epochs, protocol strict"] is None  # trained again, not compared
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("resmlp, 30 epochs", "resmlp, 30 epochs"),
+        ("net(depth=30, width=32), batch_size 64, loss squared, 1 epoch", "net(depth=30, width=32), …, 1 epoch"),
+        ("rule(one=0.12345, two=0.12345, three=0.12345) + penalty 1", "rule(…) + penalty 1"),
+    ],
+)
+def test_a_long_name_loses_its_recipe_before_its_options(name: str, shown: str) -> None:
+    assert gallery._short(name) == shown

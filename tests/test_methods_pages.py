@@ -123,6 +123,13 @@ def test_conclusions_follow_the_records(small):
     assert other != text
 
 
+def test_a_rule_that_is_backprop_by_construction_is_not_called_the_best_of_the_others(fields):
+    mnist1d = fields[0]
+    exact = [row for row in mnist1d.judged if field_page._is_backprop(mnist1d, row)]
+    assert {row.spec.method for row in exact} == {"bp", "predictive_coding"}
+    assert "prediction=fixed" not in field_page._best(mnist1d, mnist1d.judged)
+
+
 def test_missing_records_are_said_to_be_missing(small):
     runs = len(small.runs)
     assert f"{runs} runs, all with a record" in field_page.page([small])

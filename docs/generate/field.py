@@ -33,6 +33,7 @@ PAGE = ROOT / "docs" / "field.md"
 IMAGES = ROOT / "docs" / "images"
 STUDIES = ("field_mnist1d", "field_cifar10", "field_own_recipes")
 LIGHT_STYLE = replace(PAPER, width=280, font_size=11)
+EXACT = "1, exact"
 STYLES: dict[str, Style] = {"light": LIGHT_STYLE, "dark": replace(LIGHT_STYLE, palette=DARK)}
 
 
@@ -62,7 +63,7 @@ class Field:
         settings = flatten(spec.model_dump())
         plain = spec.network == next(iter(self.runs.values())).network and not spec.network_options
         parts = ("method",) if plain else ("method", "network")
-        return ", ".join(named(settings, part).replace("(", " (") for part in parts)
+        return " on ".join(named(settings, part).replace("(", " (") for part in parts)
 
 
 def field(name: str, folder: Path = RECORDS) -> Field:
@@ -81,10 +82,11 @@ def costs() -> list[dict[str, Any]]:
 
 
 def cost(spec: RunSpec) -> str:
-    """The cost of a step in BP steps; absent for options that were not measured."""
+    """The cost of a step in BP steps; absent for options and networks that were not measured."""
     full = spec.options("method")
     for step in costs():
-        if step["name"] == spec.method and all(full[name] == value for name, value in step["options"].items()):
+        measured = (step["name"], step["network"]) == (spec.method, spec.network)
+        if measured and all(full[name] == value for name, value in step["options"].items()):
             plain = spec.model_copy(update={"method_options": step["options"]}).options("method")
             if plain == full:
                 return f"{step['measured']:.2f}"
@@ -116,7 +118,7 @@ def alignment_text(records: Sequence[RunRecord], *, whole: bool = False, suffix:
     symbol, values = alignment(records, suffix)
     if not values:
         exact = not suffix and any(record.report and record.report.exact_layers for record in records)
-        return "1, exact" if exact else ABSENT
+        return EXACT if exact else ABSENT
     every = whole or any(map(math.isnan, values))
     shown = values if every else sorted({min(values), max(values)})
     text = (", " if every else " to ").join(f"{round(value, 2) + 0.0:.2f}" for value in shown)
@@ -179,8 +181,8 @@ def page(fields: Sequence[Field]) -> str:
 NOTES = """## How to read the tables
 
 - **Accuracy** and **frozen** in per cent, mean ± standard deviation over seeds; *frozen* is the same rule with random
-  blocks that never learn. **Margin** is D3, their difference in points with its 95 % interval over seeds and test images.
-  Of a single seed the interval assumes a standard deviation of 3 points between seeds.
+  blocks that never learn. **Margin** is D3, their difference in points with its 95 % interval over seeds and test
+  images; for a single seed a standard deviation of 3 points between seeds is assumed.
 - **Γ**: smallest and largest over the layers whose credit is not exact by construction, medians over seeds. Rules
   without credit at the states have Γ^W instead, the cosine of their updates to the BP gradient; alignment is not what
   they claim. A rule with another reference than BP can be right with a low Γ. A run whose feedback or auxiliary network
@@ -191,6 +193,7 @@ NOTES = """## How to read the tables
   bold D1.
 - **Cost** of a training step in steps of backprop on the same network (`results/method_costs.json`, written by
   `benchmarks/methods.py`).
+- **"-"**: not measured. Without a frozen control there is no margin, and the verdict rests on D10.
 - One recipe is nobody's best recipe: a rule that fails here fails *in this setting*, with its default options."""
 
 
@@ -242,14 +245,20 @@ def _outcomes(found: Field, rows: Sequence[AuditRow]) -> str:
 
 
 def _best(found: Field, rows: Sequence[AuditRow]) -> str:
-    """The best rule that is not backprop, beside backprop on the same network."""
-    others = [row for row in rows if row.spec.method != "bp"]
+    """The best rule that is not backprop, nor equal to it by construction, beside backprop on the same network."""
+    others = [row for row in rows if not _is_backprop(found, row)]
     if not others:
         return ""
     best = max(others, key=_mean)
     beside = [row for row in rows if row.spec.method == "bp" and _network(row) == _network(best)]
     backprop = f"; backprop reaches {accuracy(beside[0])}" if beside else ""
-    return f"Highest accuracy of a rule other than backprop: {_told(found, best)}{backprop}."
+    alone = " (one seed)" if len(best.seeds) == 1 else ""
+    return f"Highest accuracy of a rule that is not backprop by construction: {_told(found, best)}{alone}{backprop}."
+
+
+def _is_backprop(found: Field, row: AuditRow) -> bool:
+    """Backprop itself, or a rule whose credit is exact at every state."""
+    return row.spec.method == "bp" or alignment_text([found.records[seed.key] for seed in row.seeds]) == EXACT
 
 
 def _rejected(found: Field, rows: Sequence[AuditRow]) -> str:
@@ -281,17 +290,16 @@ def _depth(found: Field, rows: Sequence[AuditRow]) -> str:
         if (depth := row.findings.get("D3")) is not None:
             by_status.setdefault(depth.status, []).append(found.name(row.spec))
     words = {
-        Status.PASS: "Training the blocks beats the frozen control",
-        Status.FIRES: "it does not (D3 fires)",
+        Status.PASS: "it does",
+        Status.FIRES: "it does not",
         Status.UNDECIDED: "it is undecided",
     }
     parts = [
-        f"{words[status]} in {len(by_status[status])}: {', '.join(by_status[status])}"
+        f"{words[status]} in {len(by_status[status])} ({', '.join(by_status[status])})"
         for status in words
         if status in by_status
     ]
-    said = "; ".join(parts)
-    return f"{said[0].upper()}{said[1:]}." if parts else ""
+    return f"Whether training the blocks beats the frozen control (D3): {'; '.join(parts)}." if parts else ""
 
 
 def _gamma(rows: Sequence[AuditRow], found: Field) -> str:
@@ -307,7 +315,11 @@ def _gamma(rows: Sequence[AuditRow], found: Field) -> str:
     ends = [" to ".join(dict.fromkeys((f"{min(group):.2f}", f"{max(group):.2f}"))) for group in (passed, failed)]
     overlap = min(passed) <= max(failed)
     told = "the ranges overlap, so Γ alone does not separate them" if overlap else "the ranges do not overlap"
-    return f"Mean Γ over layers that are not exact: {ends[0]} in rows that pass, {ends[1]} in rows that fail; {told}."
+    counts = [counted(len(group), "row") for group in (passed, failed)]
+    return (
+        f"Mean Γ over layers that are not exact: {ends[0]} in {counts[0]} that pass, {ends[1]} in {counts[1]} that "
+        f"fail; {told} here. Rules without credit at the states, and exact ones, have no such Γ."
+    )
 
 
 def _diverged(found: Field) -> str:

@@ -181,7 +181,7 @@ def depth_table(found: Sequence[Pair]) -> str:
     """D3 and D10 of every setting, by D3."""
     body = [
         [
-            f"`{pair.row.label}`",
+            gallery.name(pair.row.spec),
             f"`{pair.records}`",
             margin(pair.row.findings["D3"]),
             margin(pair.row.findings["D10"]),
@@ -204,8 +204,8 @@ def picture(found: Sequence[Pair]) -> dict[Path, str]:
 
 # --- the page ---
 
-LEAD = """Two things that the audited papers do not say. `make docs` writes this page from the committed records and
-says whether each holds on them, by a rule that is printed; more findings are on the
+LEAD = """Two questions that the audited papers do not ask. `make docs` writes this page from the committed records and
+says whether the answer yes holds on them, by a rule that is printed; more findings are on the
 [page of the reproduction](reproduction-claims.md)."""
 UNITS = f"""With a normalisation before the read-out, a state that is c times as large leaves the loss alone and has a
 gradient that is c times as small. So ‖g‖ depends on the units of the state. ‖h‖·‖g‖ does not: it is how far the loss
@@ -231,9 +231,9 @@ def page(found: Sequence[Pair]) -> str:
     records, scaled, depth = collapse_is_of_units.ask(archive), rescaling(rows), without_retraining(found)
     sensitivity = pictures.sensitivity()
     parts = [
-        "# Two findings of ours",
+        "# Two experiments of ours",
         LEAD,
-        "## The collapse is one of units",
+        "## Is the collapse one of units?",
         _answers(("On the records of the reproduction", records), ("On a rescaled state", scaled)),
         UNITS,
         pictures.shown(sensitivity),
@@ -243,7 +243,7 @@ def page(found: Sequence[Pair]) -> str:
         f"penalty {measure_units.METHODS['dfa']:g} for DFA):",
         rescaled_table(rows),
         SO,
-        "## Depth can be judged without retraining",
+        "## Can depth be judged without retraining?",
         _answers((f"On {counted(len(found), 'setting')} with D3 and D10", depth)),
         DEPTH,
         _depth_picture(found, depth),
@@ -261,7 +261,8 @@ def _answers(*answers: tuple[str, Answer]) -> str:
 def _depth_picture(found: Sequence[Pair], depth: Answer) -> str:
     if not found:
         return ""
-    caption = f"D10 against D3, one dot for every setting with both (n = {len(found)}). The finding: {depth.status}."
+    about = f"one dot for every setting with both (n = {len(found)})"
+    caption = f"D10 against D3, {about}. That D10 can replace D3: {depth.status}."
     return "\n\n".join(
         f"```{{figure}} images/findings-depth-{scheme}.svg\n:class: only-{scheme}\n:figclass: only-{scheme}\n"
         f":align: left\n:alt: D10 against D3\n\n{caption}\n```"

@@ -42,7 +42,7 @@ def found() -> str:
     papers = "".join(f"\n- {line}" for line in others)
     more = (
         "[The reproduction in a minute](reproduction.md) with every number and its record; [claimed against audited "
-        "for every method](gallery.md); [two findings of ours](findings.md). Names of methods are explained under "
+        "for every method](gallery.md); [two experiments of ours](findings.md). Names of methods are explained under "
         "[methods](methods.md)."
     )
     return f"{lead}\n\n" + "\n".join(lines) + papers + f"\n\n{more}"

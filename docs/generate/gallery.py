@@ -11,10 +11,11 @@ from statistics import fmean
 from typing import Literal
 
 from docs.generate import reproduction
-from docs.generate.field import RESULTS, ROOT, accuracy, breakable, cost, costs, filled, margin, table
+from docs.generate.field import RESULTS, ROOT, accuracy, breakable, cost, filled, margin, table
 
 from creditscope.auditing.receipt import judged_together, received
 from creditscope.files import write_text
+from creditscope.papers.archive import RECORDS
 from creditscope.papers.rendering import published
 from creditscope.papers.tables import comparison_tables
 from creditscope.protocols import DEFAULT
@@ -30,7 +31,7 @@ from creditscope.study.tables import AuditRow, table_of
 from creditscope.verdict import Finding, Verdict
 
 PAGE, CARDS = ROOT / "docs" / "gallery.md", ROOT / "docs" / "gallery-cards.md"
-LINE = 36  # letters of a cell
+LINE = 42  # letters of a cell
 SUBMISSIONS = RESULTS / "gallery"
 MARKS = ("<!-- gallery: make docs writes this table -->\n", "<!-- end of the gallery -->")
 HEAD = (
@@ -79,26 +80,34 @@ class Row:
     @property
     def title(self) -> str:
         """The heading of its card."""
-        return f"{self.method} on {self.data}, {self.setting}"
+        return f"{self.method} on {self.data}, {self.setting}, protocol {self.protocol}"
 
 
 # --- rows of our own records ---
 
 
 def claims() -> dict[tuple[str, str], Claim]:
-    """Published accuracy and alignment by the key of a run; a table that borrows other figures is left out."""
-    found: dict[tuple[str, str], Claim] = {}
+    """Published accuracy and alignment by the key of a run, after as many epochs as it had where that was published.
+
+    A table that borrows other figures is left out.
+    """
+    as_long: dict[tuple[str, str], Claim] = {}
+    others: dict[tuple[str, str], Claim] = {}
     for page, archive in reproduction.archives().items():
         paper = archive.paper
         for made in comparison_tables(archive):
+            epochs = paper.published.training(made.experiment).epochs
             for row in made.rows if made.experiment in paper.published.figures else ():
                 for kind, names in (("accuracy", paper.accuracies), ("Γ", paper.alignments)):
                     if row.quantity in names and row.published is not None:
+                        equal = row.early or epochs is None or row.epochs == epochs
                         unit = "°" if row.kind == "degrees" else ""
-                        text = Claim(f"[{paper.name}]({page}.md)", escaped(published(row.published, row.kind)) + unit)
+                        length = "" if equal else f" after {counted(epochs, 'epoch')}"
+                        text = f"{escaped(published(row.published, row.kind))}{unit}{length}"
                         for key in row.keys:
-                            found.setdefault((key, kind), text)
-    return found
+                            place = as_long if equal else others
+                            place.setdefault((key, kind), Claim(f"[{paper.name}]({page}.md)", text))
+    return others | as_long
 
 
 def folders(results: Path = RESULTS) -> list[Path]:
@@ -126,19 +135,32 @@ def rows_of(folder: Path, claimed: Mapping[tuple[str, str], Claim]) -> Iterator[
             yield _row(row, protocol, folder, beside)
 
 
+def name(spec: RunSpec) -> str:
+    """A setting as its rows are called: method, data, network with what is unusual about its recipe, length."""
+    settings = spec.settings()
+    return f"{_method(spec)} on {escaped(named(settings, 'data'))}, {_network(spec)}, {counted(spec.epochs, 'epoch')}"
+
+
+def _method(spec: RunSpec) -> str:
+    penalty = f" + penalty {written(spec.penalty)}" if spec.penalty else ""
+    return escaped(named(spec.settings(), "method") + penalty)
+
+
+def _network(spec: RunSpec) -> str:
+    return escaped(named(spec.settings(), "network") + _unusual(spec))
+
+
 def _row(row: AuditRow, protocol: str, folder: Path, beside: Mapping[str, Claim]) -> Row:
-    settings = row.spec.settings()
-    penalty = f" + penalty {written(row.spec.penalty)}" if row.spec.penalty else ""
     assert row.verdict is not None  # noqa: S101  rows without one were left out
     place = f"../{folder.relative_to(ROOT).as_posix()}"
     seeds = sorted(row.seeds, key=lambda seed: seed.seed)
     controls = [f"[{seed.seed}]({place}/{seed.control_key}.json)" for seed in seeds if seed.control_key]
     notes = [f"Of the frozen controls: {', '.join(controls)}."] if controls else []
     return Row(
-        method=escaped(named(settings, "method") + penalty),
-        network=escaped(named(settings, "network") + _unusual(row.spec)),
+        method=_method(row.spec),
+        network=_network(row.spec),
         epochs=row.spec.epochs,
-        data=escaped(named(settings, "data")),
+        data=escaped(named(row.spec.settings(), "data")),
         paper=next((claim.paper for claim in beside.values()), ABSENT),
         claimed={kind: claim.text for kind, claim in beside.items()},  # type: ignore[misc]
         accuracy=accuracy(row),
@@ -154,9 +176,8 @@ def _row(row: AuditRow, protocol: str, folder: Path, beside: Mapping[str, Claim]
 
 
 def _cost(spec: RunSpec) -> str:
-    """The cost of a step, without a penalty and on the network that it was measured on."""
-    measured = (spec.method, spec.network) in {(step["name"], step["network"]) for step in costs()}
-    return cost(spec) if measured and not spec.penalty else ABSENT
+    """The cost of a step without a penalty."""
+    return ABSENT if spec.penalty else cost(spec)
 
 
 def _unusual(spec: RunSpec) -> str:
@@ -218,7 +239,8 @@ def _from_docs(path: Path) -> str:
 def rows() -> list[Row]:
     """Every row: by paper, data, network and length, the longest first, then by accuracy."""
     claimed = claims()
-    made = [row for folder in folders() for row in rows_of(folder, claimed)] + submitted()
+    made = [row for folder in folders() for row in rows_of(folder, claimed if folder.name == RECORDS else {})]
+    made += submitted()
     return sorted(made, key=_place)
 
 
@@ -271,12 +293,14 @@ def grid(made: Sequence[Row]) -> str:
 
 
 def _short(text: str) -> str:
-    """A name for the table: options and parts of a recipe that take more than a line stand on the card alone."""
-    if len(text) <= LINE:
-        return text
-    without = re.sub(r"\(.*?\)", "(…)", text)
-    first, *rest = without.split(", ")
-    return without if len(without) <= LINE else ", ".join([first, "…", *rest[-1:]])
+    """A name for the table: parts of a recipe, then options, that take more than a line stand on the card alone."""
+    options = re.match(r"[^(,]*\(.*?\)", text)
+    first, *rest = text[options.end() :].split(", ") if options else text.split(", ")
+    head = options[0] + first if options else first
+    bare = re.sub(r"\(.*?\)", "(…)", head)
+    ends = ["…", *rest[-1:]] if len(rest) > 1 else rest
+    forms = [text, ", ".join([head, *ends]), ", ".join([bare, *rest]), ", ".join([bare, *ends])]
+    return next((form for form in forms if len(form) <= LINE), forms[-1])
 
 
 def _summary(made: Sequence[Row]) -> str:

@@ -126,7 +126,7 @@ def _cost(rule: type[CreditRule]) -> str:
         if step["name"] == rule.name:
             given = ", ".join(f"{name} = {written(option)}" for name, option in step["options"].items())
             label = f" with `{given}`" if given else ""
-            limit = "" if step["ceiling"] is None else f" (at most {step['ceiling']:.2f})"
+            limit = "" if step["ceiling"] is None else f" (our limit: {step['ceiling']:.2f})"
             lines.append(f"A training step costs {step['measured']:.2f} steps of backprop{label}{limit}.")
     setting = f"Measured on `{_networks(rule.name)}` ([how](../performance.md#a-step-of-every-rule))."
     return " ".join([*lines, setting])
