@@ -115,7 +115,7 @@ def test_every_accuracy_has_its_verdict_beside_it(small):
 def test_conclusions_follow_the_records(small):
     best = max((row for row in small.judged if row.spec.method != "bp"), key=lambda row: row.accuracy.mean)
     text = "\n".join(field_page.conclusions(small))
-    assert f"other than backprop: `{small.name(best.spec)}`" in text
+    assert f"not backprop by construction: `{small.name(best.spec)}`" in text
     failed = replace(best.verdict, outcome="fail", text="FAIL(D3)", shown=("unused depth",))
     rows = [row.model_copy(update={"verdict": failed}) if row is best else row for row in small.rows]
     other = "\n".join(field_page.conclusions(replace(small, rows=rows)))

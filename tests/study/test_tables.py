@@ -153,8 +153,10 @@ def test_without_a_control_depth_stays_open_and_without_a_report_everything_does
 
 
 def test_without_blocks_no_control_is_asked_for(tmp_path):
-    missing = replace(finding("D3", 0.0), status=Status.SKIPPED, measurement=None, reason=Reason.NOT_APPLICABLE)
-    bare = report(HEALTHY).model_copy(update={"findings": {**report(HEALTHY).findings, "D3": missing}})
+    whole = report(HEALTHY)
+    missing = replace(finding("D3", 0.0), status=Status.SKIPPED, measurement=None, reason=Reason.NO_CONTROL)
+    shallow = whole.subject.model_copy(update={"depth": 0})
+    bare = whole.model_copy(update={"findings": {**whole.findings, "D3": missing}, "subject": shallow})
     alone = TEXT.replace('controls = ["frozen"]', "")
     found = rows(*filled(tmp_path, lambda spec: 0.5, lambda spec: bare, alone))["bp"]
     assert [seed.findings["D3"].reason for seed in found.seeds] == [Reason.NOT_APPLICABLE] * 3

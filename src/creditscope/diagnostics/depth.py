@@ -183,7 +183,7 @@ class _Accuracies:
     accuracy: tuple[float, ...] | None
     control_accuracy: tuple[float, ...] | None
     accuracy_images: int | None = None
-    hidden_norms: tuple[()] = ()
+    hidden_norms: tuple[None, ...] = (None, None)  # one for each state
     matched_seeds: bool = True
     named_seeds: bool = True
     weight_drift: None = None
@@ -200,9 +200,10 @@ def from_accuracies(
     at: float | None = None,
     *,
     variant: str = "",
+    blocks: int = 1,
 ) -> Finding:
-    """D3 from accuracies alone, seeds named and matched; `at` replaces the limit."""
-    evidence = cast("Evidence", _Accuracies(trained, control, images))
+    """D3 from accuracies alone, seeds named and matched; `at` replaces the limit, `blocks` is the network's depth."""
+    evidence = cast("Evidence", _Accuracies(trained, control, images, hidden_norms=(None,) * (blocks + 1)))
     return examine(diagnostics[registered_name("D3", variant)], evidence, at)
 
 

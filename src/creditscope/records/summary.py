@@ -30,9 +30,16 @@ class EpochAccuracy(_Part):
     accuracy: Share
 
 
+class SubjectSummary(_Part):
+    """How many blocks the network has."""
+
+    depth: int = Field(ge=0)
+
+
 class ReportSummary(_Part):
     """The findings of a report, judged again from their numbers, and the control that they were judged beside."""
 
+    subject: SubjectSummary
     protocol: str
     control_accuracy: tuple[Share, ...] | None = None
     findings: dict[str, Finding]

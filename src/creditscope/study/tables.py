@@ -25,7 +25,7 @@ from creditscope.statistics.power import seeds_to_settle
 from creditscope.statistics.seeds import Spread, spread
 from creditscope.study.plan import Plan
 from creditscope.study.store import Store
-from creditscope.verdict import Finding, Reason, Status, Verdict
+from creditscope.verdict import Finding, Status, Verdict
 
 CONTROL = Verdict("control", "control", (), (), (), "")  # others are compared with it, so it is not judged
 
@@ -152,8 +152,9 @@ class _Judging:
         stored = record.report.findings if record.report is not None else {}
         saved = record.report.control_accuracy if record.report is not None else None
         findings = {code: self.rejudged(in_current_words(finding)) for code, finding in stored.items()}
-        if frozen in self.records or not (saved or _without_blocks(findings)):
-            findings["D3"] = self.depth((record.accuracy,), None if control is None else (control,), record.test_images)
+        if frozen in self.records or not saved:
+            own = None if control is None else (control,)
+            findings["D3"] = self.depth((record.accuracy,), own, record.test_images, blocks=_blocks(record))
         elif saved:
             control = fmean(saved)
             if record.report is not None and record.report.protocol != self.protocol:
@@ -184,8 +185,8 @@ class _Judging:
         together = {code: over_seeds([seed.findings.get(code) for seed in row.seeds]) for code in codes}
         trained = tuple(seed.accuracy for seed in row.seeds)  # all of them: those with a control are no fair sample
         control = tuple(seed.control_accuracy for seed in paired if seed.control_accuracy is not None)
-        open_for_good = not control and _without_blocks(together)
-        depth = together["D3"] if open_for_good else self.depth(trained, control or None, images)
+        blocks = min(_blocks(self.records[seed.key]) for seed in row.seeds)
+        depth = self.depth(trained, control or None, images, blocks=blocks)
         settle = None
         if depth.status is Status.UNDECIDED:
             settle = seeds_to_settle(trained, control, depth.limit.at, images)
@@ -196,10 +197,12 @@ class _Judging:
             verdict = after_divergence(verdict, stop, run=f"The run of seed {seed.seed}")
         return row.model_copy(update={"findings": findings, "verdict": verdict, "settle": settle})
 
-    def depth(self, trained: tuple[float, ...], control: tuple[float, ...] | None, images: int) -> Finding:
+    def depth(
+        self, trained: tuple[float, ...], control: tuple[float, ...] | None, images: int, *, blocks: int = 1
+    ) -> Finding:
         """D3 from accuracies alone."""
         variant = protocol_named(self.protocol).variants.get("D3", "")
-        return from_accuracies(trained, control, images, self.limits.get("D3"), variant=variant)
+        return from_accuracies(trained, control, images, self.limits.get("D3"), variant=variant, blocks=blocks)
 
     def rejudged(self, finding: Finding) -> Finding:
         """A stored finding as this protocol judges it, by another limit if one was given."""
@@ -214,9 +217,9 @@ class _Judging:
         return finding if same else replace(finding, limit=limit, status=status)
 
 
-def _without_blocks(findings: Mapping[str, Finding]) -> bool:
-    """Whether D3 was found not to apply: there is no block that a control could freeze."""
-    return "D3" in findings and findings["D3"].reason is Reason.NOT_APPLICABLE
+def _blocks(record: Judgeable) -> int:
+    """How many blocks the network has; a run that was not audited is taken to have some."""
+    return 1 if record.report is None else record.report.subject.depth
 
 
 def _in_order(findings: Mapping[str, Finding]) -> dict[str, Finding]:
