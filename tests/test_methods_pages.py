@@ -164,6 +164,16 @@ def test_the_card_of_a_rule_shows_the_warnings_of_its_verdict(small):
     assert "Warning: The run of seed 1 diverged." in method_pages.card(small, warned)
 
 
+def test_seeds_that_fire_for_different_causes_say_so(small):
+    row = next(row for row in small.judged if row.findings["D2"].status == "fires")
+    findings = [seed.findings["D2"] for seed in row.seeds]
+    assert not any("(" in text for text in method_pages._values(findings))
+    other = replace(findings[0], measurement=replace(findings[0].measurement, cause="fitted"))
+    shown = method_pages._values([other, *findings[1:]])
+    assert shown[0].endswith(" (fitted)")
+    assert shown[1].endswith(f" ({findings[1].cause})")
+
+
 def test_the_alignment_of_a_row_is_the_median_over_seeds_of_layers_that_are_not_exact(small):
     row = next(row for row in small.judged if row.spec.method == "fa")
     records = [small.records[seed.key] for seed in row.seeds]

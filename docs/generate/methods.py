@@ -37,6 +37,7 @@ from creditscope.records.labels import counted, written
 from creditscope.records.run import RunRecord
 from creditscope.report.numbers import ABSENT
 from creditscope.study.tables import AuditRow, SeedRow
+from creditscope.verdict import Finding, Status
 
 DOCS = Path(__file__).resolve().parents[1]
 FOLDER = DOCS / "methods"
@@ -168,7 +169,7 @@ def card(found: Field, row: AuditRow) -> str:
     if any(alignment([record], "_own")[1] for record in records.values()):
         lines.append(_alignment("with its own reference", list(records.values()), "_own"))
     for code in ("D1", "D2", "D10"):
-        seeds = [value(seed.findings.get(code)) for seed in row.seeds]
+        seeds = _values([seed.findings.get(code) for seed in row.seeds])
         lines.append([f"[{code}](../diagnostics/{code}.md)", *seeds, value(row.findings.get(code))])
     said = f"`studies/{found.study.name}.toml`: `{row.spec.network}`, {counted(row.spec.epochs, 'epoch')}."
     why, warnings = ("", ()) if row.verdict is None else (f" {row.verdict.why}", row.verdict.warnings)
@@ -181,6 +182,14 @@ def _alignment(label: str, records: Sequence[RunRecord], suffix: str = "") -> li
     """Γ of every layer, for each seed and as a median over them."""
     groups = [*([record] for record in records), records]
     return [label, *(alignment_text(group, whole=True, suffix=suffix) for group in groups)]
+
+
+def _values(findings: Sequence[Finding | None]) -> list[str]:
+    """The numbers of a diagnostic on every seed, with its causes where seeds differ in them."""
+    causes = [finding.cause if finding is not None and finding.status is Status.FIRES else "" for finding in findings]
+    differ = len(set(filter(None, causes))) > 1
+    named = [f" ({cause})" if cause and differ else "" for cause in causes]
+    return [f"{value(finding)}{cause}" for finding, cause in zip(findings, named, strict=True)]
 
 
 def _control(seed: SeedRow) -> str:
