@@ -122,7 +122,17 @@ def alignment_text(records: Sequence[RunRecord], *, whole: bool = False, suffix:
     every = whole or any(map(math.isnan, values))
     shown = values if every else sorted({min(values), max(values)})
     text = (", " if every else " to ").join(f"{round(value, 2) + 0.0:.2f}" for value in shown)
-    return text if symbol == "Γ" else f"{text} ({symbol})"
+    notes = [] if symbol == "Γ" else [symbol]
+    if noise := measured(records, "gamma_noise"):
+        notes.append(f"noise alone {fmean(noise):.2f}")
+    return f"{text} ({', '.join(notes)})" if notes else text
+
+
+def measured(records: Sequence[RunRecord], name: str) -> list[float]:
+    """A measure of the reports, one number for each that has it: its own, or the mean over layers."""
+    reports = [record.report for record in records if record.report is not None]
+    found = [report.measures[name] for report in reports if name in report.measures]
+    return [fmean(one.per_layer) if one.per_layer else one.value for one in found]
 
 
 def accuracy(row: AuditRow, *, control: bool = False) -> str:
@@ -185,8 +195,9 @@ NOTES = """## How to read the tables
   images; for a single seed a standard deviation of 3 points between seeds is assumed.
 - **Γ**: smallest and largest over the layers whose credit is not exact by construction, medians over seeds. Rules
   without credit at the states have Γ^W instead, the cosine of their updates to the BP gradient; alignment is not what
-  they claim. A rule with another reference than BP can be right with a low Γ. A run whose feedback or auxiliary network
-  diverged has no credit left to measure.
+  they claim. A rule with another reference than BP can be right with a low Γ. *Noise alone* is the cosine that an
+  unbiased estimate from as many random directions leaves: a low Γ is then no fault of the rule. A run whose feedback or
+  auxiliary network diverged has no credit left to measure.
 - **D1**, **D2**, **D10**: [growth of the stream](diagnostics/D1.md), [size of the reference](diagnostics/D2.md), [depth
   profile](diagnostics/D10.md), medians over seeds; bold: fires on every seed, for the same cause.
   Growth alone (D1) fails no network: the reference must have collapsed with it (`D2:tail`), so a row can pass with a

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Literal, get_args
 
 from docs.generate import reproduction
 from docs.generate.field import RESULTS, ROOT, accuracy, breakable, cost, filled, margin, table
@@ -28,7 +28,7 @@ from creditscope.report.markdown import escaped
 from creditscope.report.numbers import ABSENT, per_cent
 from creditscope.runs.spec import RunSpec, read_spec
 from creditscope.study.tables import AuditRow, table_of
-from creditscope.verdict import Finding, Verdict
+from creditscope.verdict import Finding, Reason, Verdict
 
 PAGE, CARDS = ROOT / "docs" / "gallery.md", ROOT / "docs" / "gallery-cards.md"
 LINE = 42  # letters of a cell
@@ -40,12 +40,16 @@ HEAD = (
 )
 
 
+Kind = Literal["accuracy", "Γ"]
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A published number of the paper's own unit, as text; `paper` links to the page of the paper."""
+    """A published number of the paper's own unit, as text, and what it is; `paper` links to the page of the paper."""
 
     paper: str
     text: str
+    quantity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Row:
     epochs: int | None
     data: str
     paper: str
-    claimed: Mapping[Literal["accuracy", "Γ"], str]
+    claimed: Mapping[Kind, Claim]
     accuracy: str
     control: str
     findings: Mapping[str, Finding]
@@ -106,7 +110,7 @@ def claims() -> dict[tuple[str, str], Claim]:
                         text = f"{escaped(published(row.published, row.kind))}{unit}{length}"
                         for key in row.keys:
                             place = as_long if equal else others
-                            place.setdefault((key, kind), Claim(f"[{paper.name}]({page}.md)", text))
+                            place.setdefault((key, kind), Claim(f"[{paper.name}]({page}.md)", text, row.heading))
     return others | as_long
 
 
@@ -127,11 +131,11 @@ def audited(folder: Path) -> Iterator[tuple[str, AuditRow]]:
 
 
 def rows_of(folder: Path, claimed: Mapping[tuple[str, str], Claim]) -> Iterator[Row]:
-    """The settings of a folder that have a frozen control or a published number beside them."""
+    """The settings of a folder that have a frozen control or a published number beside them, or no blocks to freeze."""
     for protocol, row in audited(folder):
         keys = [seed.key for seed in row.seeds]
-        beside = {kind: claimed[key, kind] for key in keys for kind in ("accuracy", "Γ") if (key, kind) in claimed}
-        if row.control is not None or beside:
+        beside = {kind: claimed[key, kind] for key in keys for kind in get_args(Kind) if (key, kind) in claimed}
+        if row.control is not None or beside or row.findings["D3"].reason is Reason.NOT_APPLICABLE:
             yield _row(row, protocol, folder, beside)
 
 
@@ -150,7 +154,7 @@ def _network(spec: RunSpec) -> str:
     return escaped(named(spec.settings(), "network") + _unusual(spec))
 
 
-def _row(row: AuditRow, protocol: str, folder: Path, beside: Mapping[str, Claim]) -> Row:
+def _row(row: AuditRow, protocol: str, folder: Path, beside: Mapping[Kind, Claim]) -> Row:
     assert row.verdict is not None  # noqa: S101  rows without one were left out
     place = f"../{folder.relative_to(ROOT).as_posix()}"
     seeds = sorted(row.seeds, key=lambda seed: seed.seed)
@@ -162,7 +166,7 @@ def _row(row: AuditRow, protocol: str, folder: Path, beside: Mapping[str, Claim]
         epochs=row.spec.epochs,
         data=escaped(named(row.spec.settings(), "data")),
         paper=next((claim.paper for claim in beside.values()), ABSENT),
-        claimed={kind: claim.text for kind, claim in beside.items()},  # type: ignore[misc]
+        claimed=beside,
         accuracy=accuracy(row),
         control=accuracy(row, control=True),
         findings=row.findings,
@@ -201,8 +205,11 @@ def _submitted(path: Path, submission: Submission) -> Row:
     trained = [share for report in submission.reports for share in report.accuracy or ()]
     controls = [share for report in submission.reports for share in report.control_accuracy or ()]
     claim = submission.claim
-    texts = {} if claim is None else {"accuracy": claim.accuracy, "Γ": claim.gamma}
-    claimed = {kind: per_cent((x,)) if kind == "accuracy" else f"{x:.2f}" for kind, x in texts.items() if x is not None}
+    claimed: dict[Kind, Claim] = {}
+    if claim is not None and claim.accuracy is not None:
+        claimed["accuracy"] = Claim("submitted", per_cent((claim.accuracy,)))
+    if claim is not None and claim.gamma is not None:
+        claimed["Γ"] = Claim("submitted", f"{claim.gamma:.2f}")
     hashes = ", ".join(f"`{report.content_hash[:SHOWN_HASH]}`" for report in submission.reports)
     versions = ", ".join(sorted({report.provenance.creditscope for report in submission.reports}))
     notes = [f"Submitted by others; content hashes {hashes}, written by creditscope {escaped(versions)}."]
@@ -216,7 +223,7 @@ def _submitted(path: Path, submission: Submission) -> Row:
         epochs=None,
         data=escaped(submission.data),
         paper=ABSENT if claim is None else "submitted",
-        claimed=claimed,  # type: ignore[arg-type]
+        claimed=claimed,
         accuracy=f"{100 * fmean(trained):.1f}",
         control=f"{100 * fmean(controls):.1f}" if controls else ABSENT,
         findings=findings,
@@ -276,8 +283,7 @@ def grid(made: Sequence[Row]) -> str:
             f"[{_short(row.method)}](gallery-cards.md#{anchor})",
             _short(row.setting),
             _short(row.data),
-            row.claimed.get("accuracy", ABSENT),
-            row.claimed.get("Γ", ABSENT),
+            *(row.claimed[kind].text if kind in row.claimed else ABSENT for kind in get_args(Kind)),
             row.accuracy,
             breakable(row.verdict),
             margin(row.findings.get("D3")),
@@ -320,7 +326,7 @@ def cards(made: Sequence[Row]) -> str:
     """The claim card of every row, with the records behind it."""
     parts = ["# Claim cards", CARDS_LEAD]
     for row in made:
-        claimed = ", ".join(f"{kind} {text}" for kind, text in row.claimed.items()) or "nothing published"
+        claimed = ", ".join(_claimed(kind, claim) for kind, claim in row.claimed.items()) or "nothing published"
         source = "" if row.paper == ABSENT else f" ({row.paper})"
         lines = [
             f"**claimed** {claimed}{source}",
@@ -331,6 +337,12 @@ def cards(made: Sequence[Row]) -> str:
         ]
         parts += [f"## {row.title}", "\n".join(f"- {line}" for line in lines)]
     return "\n\n".join(parts) + "\n"
+
+
+def _claimed(kind: Kind, claim: Claim) -> str:
+    """A claim with what exactly was published."""
+    quantity = f" ({escaped(claim.quantity)})" if claim.quantity not in ("", kind) else ""
+    return f"{kind} {claim.text}{quantity}"
 
 
 def _numbers(row: Row) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from docs.generate.field import (
     COSTS,
@@ -22,6 +23,7 @@ from docs.generate.field import (
     field,
     filled,
     margin,
+    measured,
     table,
     value,
 )
@@ -54,6 +56,7 @@ SECTIONS = {
     "pepita": "forward-forward-and-pepita",
 }
 LOOP = "loss = rule.backward(inputs, labels)   # fills .grad of every parameter, like loss.backward()"
+FEEDBACK_ANGLE = "feedback_angle"
 PITFALLS = {"kolen_pollack": "14-feedback-without-decay.md"}
 
 
@@ -168,6 +171,9 @@ def card(found: Field, row: AuditRow) -> str:
     ]
     if any(alignment([record], "_own")[1] for record in records.values()):
         lines.append(_alignment("with its own reference", list(records.values()), "_own"))
+    if any(measured([record], FEEDBACK_ANGLE) for record in records.values()):
+        groups = [*([record] for record in records.values()), list(records.values())]
+        lines.append(["angle of B to Wᵀ", *(f"{median(measured(group, FEEDBACK_ANGLE)):.0f}°" for group in groups)])
     for code in ("D1", "D2", "D10"):
         seeds = _values([seed.findings.get(code) for seed in row.seeds])
         lines.append([f"[{code}](../diagnostics/{code}.md)", *seeds, value(row.findings.get(code))])

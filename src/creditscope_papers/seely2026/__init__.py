@@ -9,7 +9,7 @@ from creditscope.papers.published import read_published
 from creditscope.papers.reasons import read_reasons
 from creditscope.runs.spec import RunSpec
 from creditscope_papers.seely2026.claims import CLAIMS, FINDINGS
-from creditscope_papers.seely2026.rows import GRID, HEADLINE, headline, width_depth
+from creditscope_papers.seely2026.rows import GRID, HEADLINE, WHOLE, headline, width_depth
 
 FOLDER = Path(__file__).parent
 INTRODUCTION = """The network is a residual MLP of width N with L layers, L - 2 of them blocks, without biases,
@@ -47,5 +47,6 @@ PAPER = Paper(
     findings=FINDINGS,
     reasons=read_reasons(FOLDER / "reasons.json"),
     introduction=INTRODUCTION,
+    alignments=(WHOLE.name,),
     verdicts=VerdictSection(HEADLINE, "Our verdicts on the published cell", published_row),
 )
