@@ -224,6 +224,7 @@ def reference_collapsed(findings: Mapping[str, Finding]) -> bool:
 
 
 Outcome = Literal["pass", "fail", "inconclusive", "control"]
+DIVERGED = "INCONCLUSIVE(diverged)"  # the verdict of a run that stopped early and would pass by its findings
 
 
 @dataclass(frozen=True, slots=True)

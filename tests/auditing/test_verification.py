@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from tests.foreign_models import CLASSES, FEATURES, batches
+from tests.report.made import HEALTHY
+from tests.report.made import report as made
 
 import creditscope
 from creditscope.auditing.verification import verify
@@ -17,6 +19,9 @@ from creditscope.cli import run
 from creditscope.errors import BadFile, InvalidInput
 from creditscope.networks.build import build
 from creditscope.records.report import Report
+from creditscope.records.run import Divergence, RunRecord, after_divergence
+from creditscope.report.views import from_runs
+from creditscope.verdict import DIVERGED
 
 RECORDS = Path(__file__).parents[2] / "results" / "records"
 
@@ -132,6 +137,42 @@ def test_a_pass_in_place_of_a_failure_is_never_confirmed(report: Report, tmp_pat
     path.write_text(json.dumps(document), encoding="utf-8")
     found = {check.name: check for check in verify(path).checks}["verdict"]
     assert (found.outcome, found.text) == ("differs", "the file says PASS, its findings give FAIL(D3)")
+
+
+UNJUDGED = [{"text": DIVERGED, "outcome": "inconclusive"}, {"text": "control", "outcome": "control"}]
+
+
+def failing_records() -> list[Path]:
+    """Committed records of this version whose verdict is a failure."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(RECORDS.glob("*.json"))}
+    audited = {path: json.loads(text) for path, text in texts.items() if '"findings"' in text}
+    return [path for path, record in audited.items() if record["report"]["verdict"]["outcome"] == "fail"]
+
+
+@pytest.mark.parametrize("claimed", UNJUDGED, ids=["diverged", "control"])
+def test_a_failure_is_not_hidden_as_a_diverged_run_or_a_control(tmp_path: Path, claimed: dict[str, str]) -> None:
+    failed = failing_records()
+    assert len(failed) > 20
+    for path in failed[::10]:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        record["report"]["verdict"] |= claimed
+        forged = tmp_path / path.name
+        forged.write_text(json.dumps({name: record[name] for name in record if name != "checksum"}), encoding="utf-8")
+        assert outcomes(forged)["verdict"] != "holds", path
+        assert verify(forged).exit_code != 0
+
+
+def test_a_run_that_diverged_and_a_control_hold(tmp_path: Path) -> None:
+    path, stop = tmp_path / "report.json", Divergence(epoch=3, why="the loss is not finite")
+    passed = made(HEALTHY)
+    passed.model_copy(update={"verdict": after_divergence(passed.verdict, stop)}).to_json(path)
+    assert outcomes(path)["verdict"] == "holds"
+    controls = [run for run in map(RunRecord.from_json, failing_records()) if run.spec["control"] == "frozen"]
+    for view in from_runs(controls[:3]):
+        assert view.report is not None
+        assert view.report.verdict.outcome == "control"
+        view.report.to_json(path)
+        assert outcomes(path)["verdict"] == "holds"
 
 
 def test_an_older_report_is_said_to_have_no_hash(report: Report, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from creditscope.errors import BadFile, DamagedFile, InvalidInput
 from creditscope.protocols import PROTOCOLS, judge
 from creditscope.reading import parse_json, read_text, seal_holds
 from creditscope.records.folder import RECORD
+from creditscope.records.judging import beyond_findings
 from creditscope.records.report import HASH, Report
 from creditscope.records.upgrade import READABLE, upgraded
 from creditscope.verdict import Finding, Status, Verdict
@@ -184,7 +185,7 @@ def _limit_moved(finding: Finding) -> bool:
 
 
 def _verdict(report: Report) -> Check:
-    """The stored verdict against the one that the findings give; of a control or a diverged run it is not a pass."""
+    """The stored verdict against the one that the findings give; that of a control or a diverged run needs more."""
     stored, known = report.verdict, PROTOCOLS.get(report.protocol)
     if known is None:
         return Check("verdict", "not known", f"this creditscope does not know the protocol {report.protocol!r:.80}")
@@ -193,7 +194,7 @@ def _verdict(report: Report) -> Check:
         if here and not _says_the_same(stored, again):
             return Check("verdict", "differs", f"{stored.text} follows from the findings, its explanation does not")
         return Check("verdict", "holds", f"{stored.text} follows from the findings")
-    if stored.outcome == "control" or stored.text == "INCONCLUSIVE(diverged)":
+    if beyond_findings(again, stored, report.findings):
         return Check("verdict", "holds", f"{stored.text}: not judged by its findings alone, and not a pass")
     text = f"the file says {stored.text!s:.80}, its findings give {again.text}"
     return Check("verdict", "differs" if here else "not known", text)

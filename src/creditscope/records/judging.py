@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from creditscope.protocols import PROTOCOLS, judge
-from creditscope.verdict import Finding, Reason, Status, Verdict
+from creditscope.verdict import DIVERGED, Finding, Reason, Status, Verdict
 
 
 def judged_findings(findings: Mapping[str, Finding]) -> dict[str, Finding]:
@@ -32,13 +32,13 @@ def verdict_again(protocol: str, findings: Mapping[str, Finding], stored: Verdic
         return Verdict("INCONCLUSIVE(protocol)", "inconclusive", (), (), (), said), said
     verdict = judge(known, findings)
     same = (verdict.text, verdict.outcome) == (stored.text, stored.outcome)
-    if same or _beyond_findings(verdict, stored, findings):
+    if same or beyond_findings(verdict, stored, findings):
         return stored, ""
     return verdict, f"The file says {stored.text!r}, which does not follow from its findings; this verdict does."
 
 
-def _beyond_findings(verdict: Verdict, stored: Verdict, findings: Mapping[str, Finding]) -> bool:
+def beyond_findings(verdict: Verdict, stored: Verdict, findings: Mapping[str, Finding]) -> bool:
     """Whether a stored verdict rests on more than the findings: the run diverged, or is a control without D3."""
     if stored.outcome == "control":
         return "D3" not in findings or findings["D3"].reason is Reason.NOT_APPLICABLE
-    return (stored.text, stored.outcome, verdict.outcome) == ("INCONCLUSIVE(diverged)", "inconclusive", "pass")
+    return (stored.text, stored.outcome, verdict.outcome) == (DIVERGED, "inconclusive", "pass")

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from creditscope.records.declared import DeclaredRun
 from creditscope.records.record import Document, Record, Share
 from creditscope.records.report import Report
-from creditscope.verdict import Verdict
+from creditscope.verdict import DIVERGED, Verdict
 
 
 class HistoryRow(Record):
@@ -141,4 +141,4 @@ def after_divergence(verdict: Verdict, diverged: Divergence | None, run: str = "
     warnings = (*verdict.warnings, said)
     if verdict.outcome != "pass":
         return replace(verdict, warnings=warnings)
-    return replace(verdict, text="INCONCLUSIVE(diverged)", outcome="inconclusive", why=said, warnings=warnings)
+    return replace(verdict, text=DIVERGED, outcome="inconclusive", why=said, warnings=warnings)
