@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -79,6 +80,32 @@ def test_a_crash_of_ours_exits_with_70_and_says_how_to_report_it(only, capsys):
     assert "Traceback" in message
     assert "ZeroDivisionError: our fault" in message
     assert "This is a bug in creditscope, not an error in your input.\nPlease report it" in message
+
+
+@pytest.mark.parametrize("arguments", [["lint", "locked/code"], ["audit", "locked/run"], ["audit", "locked/run.pt"]])
+def test_a_folder_without_permission_is_no_bug_of_ours(arguments, monkeypatch, capsys):
+    stat = Path.stat
+
+    def closed(path, **options):
+        if "locked" in path.parts:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", closed)  # root may look into every folder
+    assert run(arguments) == 2
+    message = capsys.readouterr().err
+    assert f"{arguments[1]!r} cannot be read or written: Permission denied.\n" in message
+    assert "Check its permissions" in message
+    assert "Traceback" not in message
+
+
+def test_a_permission_that_is_about_no_path_is_a_crash(only, capsys):
+    def forbidden() -> int:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    only(forbidden)
+    assert run(["act"]) == 70
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_ctrl_c_exits_with_130_and_no_traceback(only, capsys):

@@ -29,6 +29,7 @@ from creditscope.terminal import clamp_width, complain, discard_output, flush, o
 CRASH, INTERRUPTED = 70, 130
 COLLECTED = (50_000, 20, 20)  # rare searches for cycles, which took up to a quarter of a report of 10,000 runs
 UNUSABLE = (errno.ENAMETOOLONG, errno.ELOOP)  # a path that no file system would take
+FORBIDDEN = (errno.EACCES, errno.EPERM)  # a path that this user may not use
 # typer carries a click of its own in some versions: its base of all usage errors, whichever click that is
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -138,6 +139,12 @@ def _failed(error: Exception) -> int:
         complain(
             f"Error: {str(error.filename)[:80]!r} cannot be a path: {os.strerror(error.errno or 0)}.\n"
             "Nothing can be read or written there. Give another name."
+        )
+        return BAD_INPUT
+    if isinstance(error, OSError) and error.errno in FORBIDDEN and error.filename is not None:
+        complain(
+            f"Error: {str(error.filename)[:200]!r} cannot be read or written: {os.strerror(error.errno or 0)}.\n"
+            "The command cannot go on without it. Check its permissions and those of its folder, or give another path."
         )
         return BAD_INPUT
     complain(traceback.format_exc())
