@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from creditscope.commands.parsing import writable
 from creditscope.errors import BadFile
-from creditscope.files import atomic_write, write_text
+from creditscope.files import atomic_write, check_folder, write_text
 from creditscope.reading import read_text
 
 
@@ -98,3 +100,37 @@ def test_a_circle_of_links_is_an_error_of_ours(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to(tmp_path / "a")
     with pytest.raises(BadFile, match="cannot be written"):
         write_text(tmp_path / "a", "text")
+
+
+@pytest.mark.parametrize("check", [check_folder, lambda folder: writable(folder / "report.html")])
+def test_a_folder_is_checked_in_the_same_words_before_any_work(
+    check: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(tmp_path / "new" / "folder")
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for folder in (file, file / "folder"):
+        with pytest.raises(BadFile, match=rf"cannot be written: {file} is not a folder\."):
+            check(folder)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root may write everywhere
+    for folder in (tmp_path, tmp_path / "new"):
+        with pytest.raises(BadFile, match=rf"cannot be written: no permission to write in {tmp_path}\."):
+            check(folder)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_can_only_be_replaced_where_its_folder_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text("old")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    with pytest.raises(BadFile, match=rf"no permission to write in {tmp_path}\."):
+        writable(file)
+    link = tmp_path / "link.html"
+    (tmp_path / "open").mkdir()
+    link.symlink_to(tmp_path / "open" / "report.html")
+    assert writable(link) == link
+    monkeypatch.setattr(os, "access", lambda path, mode: path != file)
+    with pytest.raises(BadFile, match=r"no permission to overwrite it\."):
+        writable(file)

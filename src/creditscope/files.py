@@ -67,12 +67,17 @@ def without_link(path: Path) -> Path:
 
 def check_folder(path: Path) -> None:
     """Refuse a folder that cannot be created or written to, before anything is written or run."""
-    nearest = next(one for one in (path, *path.parents) if one.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise BadFile(
-            f"{path} cannot be written: {nearest} is not a writable folder.\n"
-            "Nothing was run or written. Choose another place."
-        )
+    reason = unwritable(path)
+    if reason:
+        raise BadFile(f"{path} cannot be written: {reason}.\nNothing was run or written. Choose another place.")
+
+
+def unwritable(folder: Path) -> str:
+    """Why nothing can be written into a folder, which need not exist yet; empty if something can."""
+    nearest = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    if not nearest.is_dir():
+        return f"{nearest} is not a folder"
+    return "" if os.access(nearest, os.W_OK) else f"no permission to write in {nearest}"
 
 
 def write_text(path: Path | str, text: str) -> Path:

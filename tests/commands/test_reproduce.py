@@ -97,7 +97,7 @@ def test_a_place_where_no_folder_can_be_is_refused_before_anything_is_run(tiny, 
     before = sorted(Path().rglob("*"))
     done = creditscope("reproduce", "tiny", option, "file.md")
     assert done.code == 2
-    assert "file.md cannot be written: file.md is not a writable folder" in done.err
+    assert "file.md cannot be written: file.md is not a folder" in done.err
     assert (tiny.made, sorted(Path().rglob("*"))) == ([], before)
 
 

@@ -192,7 +192,7 @@ def test_a_csv_file_of_something_else_is_not_overwritten(text: str, tmp_path: Pa
 
 def test_a_csv_file_that_cannot_be_written_is_refused_before_the_training_begins(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
-    with pytest.raises(BadFile, match="is not a writable folder"):
+    with pytest.raises(BadFile, match="file is not a folder"):
         watched(tmp_path / "file" / "run.csv")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from creditscope.arguments import as_device
 from creditscope.errors import BadFile, InvalidInput, UnknownName
+from creditscope.files import unwritable
 from creditscope.options import Option, Scalar
 from creditscope.registry import unknown
 
@@ -97,16 +98,9 @@ def device(name: str) -> torch.device:
 
 def writable(path: Path, what: str = "The report") -> Path:
     """The path, if a file can be written there; checked before any work is done, and nothing is created."""
-    nearest = next(folder for folder in path.absolute().parents if folder.exists())
-    reason = (
-        "it is a folder"
-        if path.is_dir()
-        else f"{nearest} is not a folder"
-        if not nearest.is_dir()
-        else f"no permission to write in {nearest}"
-        if not os.access(path if path.exists() else nearest, os.W_OK)
-        else ""
-    )
+    reason = "it is a folder" if path.is_dir() else unwritable(Path(os.path.realpath(path)).parent)
+    if not reason and path.exists() and not os.access(path, os.W_OK):
+        reason = "no permission to overwrite it"
     if reason:
         raise BadFile(f"{path} cannot be written: {reason}.\n{what} would be lost. Choose another place.")
     return path
