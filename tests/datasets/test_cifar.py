@@ -262,6 +262,19 @@ def test_damage_to_an_unpacked_cifar100_file_is_found(hundred: tuple[np.ndarray,
         cifar100.cifar100(tmp_path)
 
 
+@pytest.mark.parametrize("content", [b"", b"\n{sums}", b"oneword\n", b"{sums}and three words\n", b"\xff\xfe{sums}"])
+def test_damaged_checksums_of_cifar100_are_named_and_can_be_made_again(
+    hundred: tuple[np.ndarray, np.ndarray], tmp_path: Path, content: bytes
+) -> None:
+    cifar100.cifar100(tmp_path)
+    sums = tmp_path / "cifar-100-binary" / "SHA256SUMS"
+    sums.write_bytes(content.replace(b"{sums}", sums.read_bytes()))
+    with pytest.raises(BadFile, match=r"SHA256SUMS is damaged: (?s:.*)Delete it and run again\."):
+        cifar100.cifar100(tmp_path)
+    sums.unlink()
+    cifar100.cifar100(tmp_path)
+
+
 def test_without_the_cifar100_archive_the_error_says_where_to_put_it(
     hundred: tuple[np.ndarray, np.ndarray], tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from creditscope.datasets import dataset
 from creditscope.datasets.cache import Checksum, cache_folder, obtain, unfinished
 from creditscope.datasets.cifar_binary import Archive, fetch_and_unpack, read_records, unpack
 from creditscope.datasets.tensors import Dataset
+from creditscope.errors import BadFile
 
 ARCHIVE = Archive(
     name="cifar-100-binary.tar.gz",
@@ -35,10 +36,7 @@ def cifar100(folder: Path | None = None) -> Dataset:
     if not all((binaries / name).exists() for name in (*ARCHIVE.members, SUMS)):
         _obtain(home)
     sums = _read_sums(binaries / SUMS)
-    train, test = (
-        read_records([binaries / name], [sums.get(name, Checksum("sha256", "no sum"))], label_bytes=2)
-        for name in ARCHIVE.members
-    )
+    train, test = (read_records([binaries / name], [sums[name]], label_bytes=2) for name in ARCHIVE.members)
     return Dataset(
         "cifar100",
         train=train,
@@ -68,5 +66,12 @@ def _write_sums(binaries: Path) -> None:
 
 
 def _read_sums(path: Path) -> dict[str, Checksum]:
-    pairs = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
-    return {name: Checksum("sha256", value) for value, name in pairs}
+    try:
+        pairs = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+        sums = {name: Checksum("sha256", value) for value, name in pairs}
+        return {name: sums[name] for name in ARCHIVE.members}
+    except (ValueError, KeyError) as error:  # text that is not UTF-8 is a ValueError too
+        raise BadFile(
+            f"{path} is damaged: it should have one checksum and name per line, for {' and '.join(ARCHIVE.members)}.\n"
+            "The images cannot be checked, so results on them could not be trusted. Delete it and run again."
+        ) from error
