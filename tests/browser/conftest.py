@@ -44,9 +44,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [row(str(record.spec["method"]), [record]) for record in records]
     twin = run("dfa", 1, key="ddd1")
     records.append(twin.model_copy(update={"spec": twin.spec | {"control": "frozen"}}))
-    write_study(
-        folder / "study", judged_views({record.key: record for record in records}, rows), title="A study", rows=rows
-    )
+    views = judged_views({record.key: record for record in records}, rows, "three")
+    write_study(folder / "study", views, title="A study", rows=rows)
     audited(notes=f"{HOSTILE}<img src=x onerror=alert(1)>").to_html(folder / "audit.html")
     return folder
 

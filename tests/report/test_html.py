@@ -176,7 +176,7 @@ def test_the_pages_of_a_study_share_one_chart_library_and_link_to_every_run(tmp_
     sheet = PageTable(
         "published", "Against the published figures", "", ("method", "ours"), ((Cell("dfa"), Cell("1", 1.0)),)
     )
-    shown = judged_views({record.key: record for record in records}, rows)
+    shown = judged_views({record.key: record for record in records}, rows, "three")
     index = write_study(tmp_path, shown, title="A study", rows=rows, tables=[sheet])
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["a1.html", "a2.html", "b1.html"]
     assert sorted(path.name for path in (tmp_path / "assets").iterdir()) == ["charts.js", "page.css", "page.js"]
@@ -196,8 +196,12 @@ def test_a_run_in_a_study_is_judged_beside_its_twin():
     alone = run("dfa", 1, key="a1")
     open_report = report(HEALTHY | {"D3": Missing(Reason.NO_CONTROL, "no control")})
     beside = row("DFA, seed-matched", [alone])
-    (shown,) = judged_views({"a1": alone.model_copy(update={"report": open_report})}, [beside])
+    records = {"a1": alone.model_copy(update={"report": open_report})}
+    (shown,) = judged_views(records, [beside], "strict")
     assert shown.report is not None
+    assert shown.report.protocol == "strict"
+    with pytest.raises(TypeError, match="protocol"):
+        judged_views(records, [beside])  # type: ignore[call-arg]  # the page would name one that nobody chose
     assert shown.verdict == str(beside.seeds[0].verdict)
     assert shown.report.control_accuracy == (0.31,)
     assert shown.label == "DFA, seed-matched"
@@ -325,9 +329,8 @@ def test_two_hundred_runs_are_pages_in_less_than_ten_seconds(tmp_path):
     ]
     rows = [row(method, [record for record in records if record.spec["method"] == method]) for method in methods]
     started = time.process_time()
-    index = write_study(
-        tmp_path, judged_views({record.key: record for record in records}, rows), title="Many", rows=rows
-    )
+    views = judged_views({record.key: record for record in records}, rows, "three")
+    index = write_study(tmp_path, views, title="Many", rows=rows)
     assert time.process_time() - started < 10
     assert len(list((tmp_path / "runs").iterdir())) == 200
     assert index.stat().st_size < 2_000_000

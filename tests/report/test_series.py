@@ -87,8 +87,9 @@ def test_the_page_of_a_run_has_the_look_that_its_study_gives_it(tmp_path):
         changed(run("dfa", 1, key="a2"), data="digits"),
     ]  # the same mark would be wanted
     rows = [row("dfa on mnist1d", records[:1]), row("dfa on digits", records[1:])]
-    write_study(tmp_path, judged_views({one.key: one for one in records}, rows), title="A study", rows=rows)
-    given = looks(judged_views({one.key: one for one in records}, rows))
+    views = judged_views({one.key: one for one in records}, rows, "three")
+    write_study(tmp_path, views, title="A study", rows=rows)
+    given = looks(views)
     assert len(set(given.values())) == 2
     for key, label in (("a1", "dfa on mnist1d"), ("a2", "dfa on digits")):
         text = (tmp_path / "runs" / f"{key}.html").read_text(encoding="utf-8")

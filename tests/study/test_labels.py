@@ -9,6 +9,7 @@ from tests.study.made import PretendEngine, record
 from tests.study.test_tables import HEALTHY, report
 
 from creditscope.cli import run
+from creditscope.protocols import DEFAULT
 from creditscope.report.study_views import judged_views
 from creditscope.study.declaration import Study
 from creditscope.study.display.board import Board, LiveBoard
@@ -67,7 +68,7 @@ def test_every_page_of_a_study_shows_what_differs(study, capsys, monkeypatch):
         assert run(["study", "report", "study.toml"]) == 0
         pages["table"] = capsys.readouterr().out
         rows = audit_table(runs, store)
-        views = judged_views({key: store.record(key) for key in runs}, rows)
+        views = judged_views({key: store.record(key) for key in runs}, rows, DEFAULT)
         assert len({view.label for view in views}) == 2
     for name, page in pages.items():
         assert words in " ".join(page.split()), name

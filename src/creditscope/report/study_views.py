@@ -83,10 +83,11 @@ class JudgedMethod(Protocol):
         ...
 
 
-def judged_views(
-    records: Mapping[str, RunRecord], rows: Sequence[JudgedMethod], protocol: str = "three"
-) -> list[AuditView]:
-    """The runs of a study by key, each judged with its control; runs that no row names follow unchanged."""
+def judged_views(records: Mapping[str, RunRecord], rows: Sequence[JudgedMethod], protocol: str) -> list[AuditView]:
+    """The runs of a study by key, each judged with its control; runs that no row names follow unchanged.
+
+    protocol  the one by which the rows were judged
+    """
     every = dict(zip(records, from_runs(list(records.values())), strict=True))
     views: list[AuditView] = []
     for row in rows:
