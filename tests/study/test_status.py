@@ -30,12 +30,12 @@ def test_durations_read_well(seconds, words):
 def test_runs_take_as_long_as_others_of_their_kind_and_unknown_kinds_as_the_middle_of_all():
     pace = Pace()
     slow, fast = RunSpec(method="ep", epochs=10), RunSpec(method="bp", epochs=10)
-    assert pace.seconds(fast, 10) is None
+    assert pace.total({kind_of(fast): 10}) is None
     pace.learn(slow, 100)
     pace.learn(fast, 10)
-    assert pace.seconds(slow, 5) == 50
-    assert pace.seconds(fast, 10) == 10
-    assert pace.seconds(RunSpec(method="dfa"), 10) == 55
+    assert pace.total({kind_of(slow): 5}) == 50
+    assert pace.total({kind_of(fast): 10}) == 10
+    assert pace.total({kind_of(RunSpec(method="dfa")): 10}) == 55
     assert pace.total({kind_of(slow): 10, kind_of(fast): 10}) == 110
     assert pace.total({}) == 0
 

@@ -302,22 +302,21 @@ def test_a_record_that_is_amended_ends_the_failure_of_its_audit(store):
     assert store.summary(KEY).accuracy == 0.75
 
 
-def test_only_weights_that_are_about_to_be_used_are_compared(store):
+def test_weights_that_are_about_to_be_used_are_compared(store):
     committed(store, SPEC.key)
     weights = store.folder / SPEC.key / "weights.safetensors"
-    assert store.recover(SPEC.key, weights=True) == []
+    assert store.recover(SPEC.key) == []
     store.snapshot(SPEC.key).write_bytes(b"damaged")
     assert "The run starts again from its first epoch" in store.recover(SPEC.key)[0]
     weights.write_bytes(b"others")
-    assert store.recover(SPEC.key) == []
     assert store.state(SPEC.key) is RunState.DONE
-    (notice,) = store.recover(SPEC.key, weights=True)
+    (notice,) = store.recover(SPEC.key)
     assert "not the weights" in notice
     assert "damaged-1, and the run is run again" in notice
     assert store.state(SPEC.key) is RunState.MISSING
     committed(store, SPEC.key)
     weights.unlink()
-    assert store.recover(SPEC.key, weights=True) == []
+    assert store.recover(SPEC.key) == []
     assert store.trained(SPEC.key) is None
     assert not store.unaudited(SPEC.key)
 

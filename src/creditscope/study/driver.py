@@ -156,7 +156,7 @@ class _Drive:
             return None
         lock.write_progress(0, self.runs[key].epochs)
         self.held[key] = lock
-        for notice in self.store.recover(key, weights=True):
+        for notice in self.store.recover(key):
             self.board.line(notice)
         return self._job(key)
 

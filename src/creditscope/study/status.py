@@ -43,12 +43,11 @@ class Pace:
         times = self._seconds.setdefault(kind_of(spec), deque(maxlen=SAMPLES))
         times.append(seconds / max(1, spec.epochs))
 
-    def seconds(self, spec: RunSpec, epochs: int) -> float | None:
-        """The expected time of some epochs: as for the same kind, else the median of the others; None without any."""
-        return self.total({kind_of(spec): epochs})
-
     def total(self, left: Mapping[Kind, int]) -> float | None:
-        """Seconds for the remaining epochs of each kind of run, with one worker."""
+        """Seconds for the remaining epochs of each kind of run, with one worker; None if no time is known.
+
+        A kind that is not known takes the median of the others.
+        """
         others = [median(times) for times in self._seconds.values()] if left else []
         if left and not others:
             return None

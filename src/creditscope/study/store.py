@@ -216,14 +216,14 @@ class Store:
         remove_snapshots(self.snapshot(key))
         self._failed(key).unlink(missing_ok=True)
 
-    def recover(self, key: str, *, weights: bool = False) -> list[str]:
+    def recover(self, key: str) -> list[str]:
         """Set aside what is damaged of a run of this store, by a process that holds its lock; what was done, in words.
 
-        weights   whether its weights are about to be used, so that they are compared with its record
+        Its weights, if it has any, are compared with its record: they are about to be used.
         """
         notices, folder = [], self.place(key)
         if (folder / RECORD).exists():
-            reason = self.damage(key) or (weights_damage(folder) if weights and (folder / WEIGHTS).exists() else "")
+            reason = self.damage(key) or (weights_damage(folder) if (folder / WEIGHTS).exists() else "")
             if reason:
                 notices.append(f"{reason}. It was moved to {set_aside(folder, reason)}, and the run is run again.")
         notices.append(recover_snapshot(self.snapshot(key)))
