@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor
 
+PUBLISHED_BATCH = 128  # the batch whose mean loss the published gradient norms and clamped cosines refer to
+
 
 class Batch(NamedTuple):
     """Inputs (a tensor (N, ...), or a tuple or dict of tensors for models that take several) and labels (N,).

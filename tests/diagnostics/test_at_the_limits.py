@@ -10,10 +10,11 @@ import torch
 from tests.diagnostics.credit_by_hand import credit
 from tests.diagnostics.evidence_by_hand import directions, evidence, find
 
+from creditscope.batch import PUBLISHED_BATCH
 from creditscope.diagnostics import diagnostics, examine_all
 from creditscope.diagnostics.hidden_backprop import ALMOST_ONE
 from creditscope.diagnostics.precision import _rounding
-from creditscope.diagnostics.reference import FLOOR, PUBLISHED_BATCH, reference_gain
+from creditscope.diagnostics.reference import FLOOR, reference_gain
 from creditscope.diagnostics.scale import GROWN
 from creditscope.evidence.credit import HiddenBackprop, Null
 from creditscope.evidence.records import Evidence, LabelLeak, ReadoutProfile, Rival

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from statistics import median_low
 
 import pytest
@@ -11,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.diagnostics.evidence_by_hand import evidence, find
 
+import creditscope
 from creditscope.diagnostics.reference import reference_gain
 
 FLOOR = 1e-7
+USES = ("diagnostics", "evidence", "partial", "papers")
 
 
 @pytest.mark.parametrize(("value", "status"), [(1.001e-7, "pass"), (0.999e-7, "fires"), (0.0, "fires")])
@@ -70,3 +74,11 @@ def test_one_image_that_is_not_a_number_leaves_no_value(bad: float) -> None:
 
 def test_the_note_shows_the_gain() -> None:
     assert find("D2", evidence(gradient=[[1.0], [0.5]], error=[0.25])).note == "gain ‖g_L‖/‖e‖ 2"
+
+
+def test_the_published_batch_is_one_constant() -> None:
+    package = Path(creditscope.__file__).parent
+    constant = re.compile(r"^([A-Z_]+) = 128\b", re.MULTILINE)
+    paths = [package / "batch.py", *(path for part in USES for path in sorted((package / part).glob("*.py")))]
+    found = [name for path in paths for name in constant.findall(path.read_text(encoding="utf-8"))]
+    assert found == ["PUBLISHED_BATCH", "GROUP"]  # GROUP: how many images make one direction of D4

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from creditscope.batch import PUBLISHED_BATCH
 from creditscope.diagnostics import diagnostic
 from creditscope.verdict import Limit, Measurement, Missing
 
 if TYPE_CHECKING:
     from creditscope.evidence.records import Evidence
 
-PUBLISHED_BATCH = 128  # the batch size at which the published floor of a mean loss's gradient was calibrated
 FLOOR = 1e-7  # 10 x eps of F.cosine_similarity
 DO_WHEN_COLLAPSED = (
     "Report exact cosines (no eps), not clamped ones, and how many samples have none. Keep the scale of the stream "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from creditscope.batch import PUBLISHED_BATCH
 from creditscope.diagnostics import diagnostic
-from creditscope.diagnostics.reference import DO_WHEN_COLLAPSED, FLOOR, PUBLISHED_BATCH
+from creditscope.diagnostics.reference import DO_WHEN_COLLAPSED, FLOOR
 from creditscope.diagnostics.scale import GROWN
 from creditscope.modes import WITHOUT_GROWTH
 from creditscope.verdict import Limit, Measurement, Missing

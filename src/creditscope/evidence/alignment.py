@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from creditscope.batch import PUBLISHED_BATCH
 from creditscope.evidence.norms import norm_table
 from creditscope.stream.reading import ReadsStates
 
-USUAL_BATCH = 128  # whose mean loss a script differentiates; fixed, so that the batch size does not change any number
 EPS = 1e-8  # F.cosine_similarity's default; recent PyTorch clamps each norm at it
 
 
@@ -119,7 +119,7 @@ class AlignmentLedger:
         The clamped cosine is the one that a script would get: with the gradient of the mean loss of 128 samples.
         """
         cosines = [exact_cosines(a, g).flatten() for a, g in zip(credit, gradients, strict=True)]
-        clamped = [clamped_cosines(a, g / USUAL_BATCH).flatten() for a, g in zip(credit, gradients, strict=True)]
+        clamped = [clamped_cosines(a, g / PUBLISHED_BATCH).flatten() for a, g in zip(credit, gradients, strict=True)]
         self._exact.add(cosines)
         self._clamped = self._clamped + torch.stack([values.sum() for values in clamped])
         self._due = self._due + torch.stack([(g != 0).any(-1).sum() for g in gradients])

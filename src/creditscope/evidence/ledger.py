@@ -24,7 +24,7 @@ from creditscope.stream.reading import Reading, ReadsStates
 from creditscope.stream.trace import Trace
 
 WAITING = 16  # groups whose directions are computed together
-GROUP = 128  # images whose mean gradient makes one direction of D4; also the batch size of the published floor
+GROUP = 128  # images whose mean gradient makes one direction of D4
 
 
 class Ledger:

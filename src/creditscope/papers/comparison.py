@@ -17,7 +17,8 @@ from enum import StrEnum
 from statistics import fmean, stdev
 from typing import Literal
 
-from creditscope.papers.published import IMAGES, PublishedFigure
+from creditscope.batch import PUBLISHED_BATCH
+from creditscope.papers.published import PublishedFigure
 from creditscope.records.labels import counted
 from creditscope.statistics.intervals import t_quantile
 
@@ -189,7 +190,7 @@ def _theirs(figure: PublishedFigure, near: float, kind: Kind) -> _Side:
         return _Side(nearest, None, 1, (_on_scale(ends[0], kind), _on_scale(ends[1], kind)))
     if figure.mean is None:
         return _Side(math.nan, None, 1)
-    batches = figure.images / IMAGES  # the norm of a batch-mean gradient shrinks with the size of the batch
+    batches = figure.images / PUBLISHED_BATCH  # the norm of a batch-mean gradient shrinks with the size of the batch
     centre = _on_scale(figure.mean * batches, kind)
     std = None if kind in LOGARITHMIC else figure.std
     if std is not None:

@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from creditscope.batch import PUBLISHED_BATCH
 from creditscope.errors import BadFile
 from creditscope.reading import read_text
 from creditscope.records.labels import counted
 from creditscope.records.record import Record
 
 T = TypeVar("T")
-IMAGES = 128  # the batch whose mean loss our own gradient norms refer to (D2)
 
 
 class PublishedFigure(Record):
@@ -36,7 +36,7 @@ class PublishedFigure(Record):
     never: bool = False
     flags: tuple[str, ...] | None = None
     unmeasured: tuple[str, ...] = ()
-    images: int = IMAGES
+    images: int = PUBLISHED_BATCH
     note: str = ""
 
 

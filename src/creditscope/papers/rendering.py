@@ -12,9 +12,10 @@ from textwrap import fill
 from rich import box
 from rich.table import Table
 
+from creditscope.batch import PUBLISHED_BATCH
 from creditscope.papers.archive import RECORDS
 from creditscope.papers.comparison import LOGARITHMIC, TOLERANCE, Agreement, Basis, Kind
-from creditscope.papers.published import IMAGES, PublishedFigure
+from creditscope.papers.published import PublishedFigure
 from creditscope.papers.tables import ComparisonRow, ComparisonTable
 from creditscope.report.markdown import escaped
 from creditscope.report.markdown import table as markdown_table
@@ -151,9 +152,9 @@ def published(figure: PublishedFigure | None, kind: Kind) -> str:
     if figure.mean is None:
         return "-"
     text = printed(figure.mean, kind) + spread
-    if figure.images == IMAGES:
+    if figure.images == PUBLISHED_BATCH:
         return text
-    return f"{figure.mean * figure.images / IMAGES:.2g} ({text} at N = {figure.images:,})"
+    return f"{figure.mean * figure.images / PUBLISHED_BATCH:.2g} ({text} at N = {figure.images:,})"
 
 
 def printed(value: float, kind: Kind, *, sign: bool = True) -> str:

@@ -9,9 +9,9 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
+from creditscope.batch import PUBLISHED_BATCH
 from creditscope.diagnostics import diagnostics, examine
 from creditscope.diagnostics.depth import from_accuracies
-from creditscope.diagnostics.reference import PUBLISHED_BATCH
 from creditscope.partial.fields import LAST
 from creditscope.partial.logs import LogRow, Norms
 from creditscope.records.record import Record

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from creditscope.batch import PUBLISHED_BATCH
 from creditscope.options import Option
 from creditscope.papers import quantities as q
 from creditscope.papers.paper import Experiment, RunGroup
-from creditscope.papers.published import IMAGES
 from creditscope.papers.quantities import ACCURACY, DEEPEST_GRADIENT, DEEPEST_STATE, GROWTH, Flags, Quantity, at_epoch
 from creditscope.records.run import RunRecord
 from creditscope_papers.hao2026.ladder import ladder
@@ -58,7 +58,7 @@ FIRST_STATES = tuple(
 )
 GRADIENT_BEFORE = Quantity("g_L_0", "‖g_L‖ at N = 128 before training", "scale", DEEPEST_GRADIENT.read, early=True)
 STATE_BEFORE = Quantity("h_L_0", "‖h_L‖ before training", "scale", DEEPEST_STATE.read, early=True)
-_D2_LARGER = q.first_epoch("D2", lambda row: row.d2 * IMAGES / LARGER)
+_D2_LARGER = q.first_epoch("D2", lambda row: row.d2 * PUBLISHED_BATCH / LARGER)
 FIRST_D2_LARGER = Quantity(f"first_D2_{LARGER}", f"first epoch of D2 at N = {LARGER:,}", "epoch", _D2_LARGER)
 RHO_OF_BP = Quantity("rho_bp", "ρ of the gradient, absolute step, on BP", "cosine", q.RHO_ABSOLUTE_BP.read)
 _PENALISED = "deep ρ, absolute step, DFA with penalty 0.01"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from creditscope.batch import PUBLISHED_BATCH
 from creditscope.diagnostics import diagnostics
 from creditscope.papers import quantities as q
 from creditscope.papers.archive import RunArchive, SelectedRuns
 from creditscope.papers.claims import Answer, Case, all_of, claim, decide, each_run
-from creditscope.papers.published import IMAGES
 from creditscope.papers.tables import ComparisonRow, group_rows
 from creditscope.records.run import RunRecord
 from creditscope.statistics.layers import mean
@@ -185,8 +185,8 @@ def _larger_batch(archive: RunArchive) -> list[Case]:
     (row,) = group_rows(archive, "early_epochs", experiments.BEFORE_TRAINING)
     if row.difference is None:
         return []
-    larger, usual = abs(row.difference), abs(row.difference + math.log10(LARGER / IMAGES))
-    text = f"‖g_L‖ before training, decades apart: {larger:.2g} at N = {LARGER:,}, {usual:.2g} at N = {IMAGES}"
+    larger, usual = abs(row.difference), abs(row.difference + math.log10(LARGER / PUBLISHED_BATCH))
+    text = f"‖g_L‖ before training, decades apart: {larger:.2g} at N = {LARGER:,}, {usual:.2g} at N = {PUBLISHED_BATCH}"
     return [Case(text, larger < usual, row.keys)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.creditscope_papers.hao2026.made import archive
 from tests.papers.made import row, table
 
-from creditscope.papers.published import IMAGES
+from creditscope.batch import PUBLISHED_BATCH
 from creditscope.papers.reasons import likeliest_reason
 from creditscope.papers.tables import comparison_table
 from creditscope_papers.hao2026 import PAPER
@@ -55,7 +55,7 @@ def test_only_a_figure_at_our_own_batch_may_be_of_the_other():
     ]
     assert at_larger
     assert not set(at_larger) & {name for one in PAPER.reasons if one.times_too_large for name in one.quantities}
-    assert {one.times_too_large for one in PAPER.reasons} == {None, LARGER / IMAGES}
+    assert {one.times_too_large for one in PAPER.reasons} == {None, LARGER / PUBLISHED_BATCH}
 
 
 def test_only_gradients_are_means_over_a_batch():
