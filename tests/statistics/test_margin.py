@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import pairwise, product
-from statistics import fmean, variance
+from pathlib import Path
+from statistics import fmean, stdev, variance
 
 import numpy as np
 import pytest
@@ -22,14 +24,18 @@ from tests.statistics.simulated_seeds import (
     simulated,
 )
 
+from creditscope.diagnostics.depth import LIMIT
 from creditscope.statistics.margin import (
     UNKNOWN_IMAGES,
+    UNSEEN_SPREAD,
     Margin,
     _interaction,
     margin_of_accuracies,
     margin_of_answers,
     squared_half_width,
 )
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def half(margin: Margin) -> float:
@@ -273,3 +279,18 @@ def test_a_control_taken_as_exact_would_not_cover() -> None:
         error = student.ppf(0.975, 9) * math.sqrt(variance(shares) / 10)
         hits += abs(fmean(shares) - float(control.mean()) - TRUE) <= error
     assert hits / 400 < 0.75
+
+
+def test_what_is_said_of_the_spread_between_seeds_is_true_of_the_committed_records() -> None:
+    shares: dict[str, dict[int, float]] = {}
+    for path in sorted(RESULTS.glob("*/*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(record, dict) and record.get("spec") and record.get("history"):
+            seed = record["spec"].pop("seed")
+            setting = shares.setdefault(json.dumps(record["spec"], sort_keys=True), {})
+            setting.setdefault(seed, record["history"][-1]["accuracy"])
+    spreads = [stdev(found.values()) for found in shares.values() if len(found) > 1]
+    assert sum(spread < UNSEEN_SPREAD for spread in spreads) > 0.9 * len(spreads)
+    assert sum(100 * spread < LIMIT.at for spread in spreads) > 0.8 * len(spreads)
+    assert max(spreads) > UNSEEN_SPREAD  # so it is not the largest
+    assert "most methods" in LIMIT.because

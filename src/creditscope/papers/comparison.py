@@ -26,8 +26,9 @@ Kind = Literal["share", "cosine", "size", "scale", "spread", "points", "degrees"
 LOGARITHMIC = ("scale", "spread")
 DRAWS = 20  # behind a spread of a null
 
-# Where neither side has a spread. A share: seeds of one method differ by less than 2 points. A cosine: twice
-# the spread of a null. A scale, or a number of any size: half a decade, since such figures are printed with one digit.
+# Where neither side has a spread. A share: most methods have a standard deviation below 2 points between
+# seeds. A cosine: twice the spread of a null. A scale, or a number of any size: half a decade, since such
+# figures are printed with one digit.
 TOLERANCE: dict[str, float] = {
     "share": 0.02, "cosine": 0.05, "scale": 0.5, "size": 0.5, "points": 2.0, "degrees": 2.0, "count": 0.0, "epoch": 0.0
 }  # fmt: skip

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Numbers = float | NDArray[numpy.float64]
 
-UNSEEN_SPREAD = 0.03  # standard deviation between seeds where only one was run: the largest of our own records
+UNSEEN_SPREAD = 0.03  # standard deviation between seeds where only one was run: above that of 9 in 10 of our settings
 UNKNOWN_IMAGES = 1000  # test images behind an accuracy where nobody says how many: few for a benchmark
 MANY = 1e6  # degrees of freedom beyond which Student's t is the normal distribution
 SMALLEST = 1e-12  # p-values are not told apart below
