@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.evidence.alignment import exact_cosines
+from creditscope.methods import methods
 from creditscope.methods.bridge import BridgeNetwork, step_auxiliary
 from creditscope.methods.credit_bridge import NOISES, CreditBridge, soft_minimum, value_loss, value_slope
 from creditscope.methods.local import forward_in_pieces
@@ -23,6 +26,8 @@ from creditscope.runs.spec import RunSpec
 from creditscope.stream.find import find_stream
 from creditscope.stream.trace import capture
 from creditscope.training.fit import fit
+
+RECORDS = Path(__file__).parents[2] / "results" / "records"
 
 
 class Constant(nn.Module):
@@ -191,3 +196,11 @@ def test_on_mnist1d_the_stream_explodes_unless_the_value_is_scale_free() -> None
     )
     assert raw.d1 > 50
     assert free.d1 < 10
+
+
+def test_how_often_the_raw_stream_explodes_is_true_of_the_committed_records() -> None:
+    raw = {"method": "credit_bridge", "control": "none", "data": "cifar10", "epochs": 30, "penalty": 0.0}
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RECORDS.glob("*.json"))]
+    same = [one for one in records if raw.items() <= one["spec"].items() and not one["spec"]["method_options"]]
+    assert sorted(one["report"]["findings"]["D1"]["status"] for one in same) == ["fires", "fires", "pass"]
+    assert "on two of three seeds in the reproduction on CIFAR-10" in methods["credit_bridge"].fails

@@ -67,8 +67,8 @@ def test_training_draws_its_wrong_labels_and_never_the_right_one(batch: Batch) -
     assert set(shifts.tolist()) == {1, 2, 3}
 
 
-def test_no_layer_hears_of_another(batch: Batch) -> None:
-    """Weights above a layer do not change its update; the read-out changes none."""
+def test_weights_above_a_layer_do_not_change_its_update(batch: Batch) -> None:
+    """The read-out changes none."""
     network, rule = small("mlp"), ForwardForward()
     before = rule.credit(network, NOTHING, batch).gradients
     with torch.no_grad():

@@ -32,7 +32,9 @@ from creditscope.networks.staged import StagedNetwork
         "the update is ∓(1 - σ(±(G - θ)))·2 h xᵀ on active units": (
             "tests/methods/test_forward_forward.py::test_the_update_is_its_closed_form"
         ),
-        "no layer hears of another": "tests/methods/test_forward_forward.py::test_no_layer_hears_of_another",
+        "weights above a layer do not change its update": (
+            "tests/methods/test_forward_forward.py::test_weights_above_a_layer_do_not_change_its_update"
+        ),
     },
     fails="A layer learns what its own goodness needs, whether or not later layers need it. Predicting takes a "
     "forward pass for every class, and the label must fit into the input.",

@@ -38,7 +38,7 @@ PROJECTION = "F"
             "tests/methods/test_pepita.py::test_at_the_first_layer_the_limit_is_feedback_alignment_with_w_times_f"
         ),
     },
-    fails="Every layer hears the error through the weights below it, on top of a difference of two passes that "
+    fails="Every layer receives the error through the weights below it, on top of a difference of two passes that "
     "shrinks with ‖F‖. Normalisation and residual additions have no update and are refused.",
 )
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Relaxed:
     formula="a_l = -ε_l after T steps down E = ℓ(readout(z_L)) + ½ Σ_l ‖ε_l‖²,  ε_l = z_l - F_{l-1}(z_{l-1});  with "
     "multipliers a_l = -(ρ ε_l + λ_l),  E = ℓ + (ρ/2) Σ_l ‖ε_l + λ_l/ρ‖²,  λ_l += α ε_l",
     paper="Whittington and Bogacz (2017); fixed prediction: Millidge, Tschantz and Buckley (2022); "
-    "multipliers: Seely (2026)",
+    "multipliers: Seely and Gould (2026)",
     identities={
         "with fixed predictions credit and updates are those of backprop": (
             "tests/methods/test_predictive_coding.py::test_fixed_predictions_are_backprop_in_signals_and_updates"

@@ -82,7 +82,7 @@ class WeightMirror(LearntFeedback):
 
     @torch.no_grad()
     def mirror(self, network: StagedNetwork, feedback: Feedback, generator: torch.Generator) -> None:
-        """One noise phase; every layer hears its own noise."""
+        """One noise phase; every layer is driven by noise of its own."""
         weights = weights_of(network)
         for _ in range(self.length):
             for name, matrix in matrices(feedback).by_weight().items():
