@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import sys
+import time
 from types import SimpleNamespace
 
 import numpy
@@ -12,7 +15,7 @@ import torch
 from torch import nn
 
 import creditscope
-from creditscope.errors import BadFile, CreditscopeError, InvalidInput, ModelMismatch
+from creditscope.errors import BadFile, CreditscopeError, FunctionFailed, InvalidInput, ModelMismatch
 from creditscope.experiments.answers import check_agreement, packed, unpacked
 from creditscope.experiments.running import WorkerDied
 from creditscope.records.experiment import Experiment
@@ -226,6 +229,34 @@ def test_an_error_in_a_worker_is_the_error_of_the_experiment():
 
     with pytest.raises(WorkerDied, match="A worker process ended without a result"):
         run(train=dies, workers=2)
+
+
+@pytest.mark.parametrize("error", [ArithmeticError, KeyboardInterrupt])
+@pytest.mark.parametrize("stored", [True, False])
+def test_the_first_error_ends_the_workers_and_the_runs_that_wait(error, stored, tmp_path, monkeypatch):
+    """The second run goes on while the first fails; the others have not begun."""
+    begun, temporary, store = (tmp_path / name for name in ("begun", "temporary", "store"))
+    begun.mkdir()
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+
+    def fails(model, seed):
+        (begun / f"{os.getpid()}-{seed}-{len(list(begun.iterdir()))}").touch()
+        if seed == 0:
+            while len(list(begun.iterdir())) < 2:
+                time.sleep(0.01)
+            raise error
+        time.sleep(10)
+        train(model, seed, 1)
+
+    start, others = time.monotonic(), multiprocessing.active_children()
+    with pytest.raises((FunctionFailed, KeyboardInterrupt)):
+        run(train=fails, workers=2, seeds=range(4), variants=["trained"], store=store if stored else None)
+    assert time.monotonic() - start < 10
+    assert set(multiprocessing.active_children()) <= set(others)
+    assert len(list(begun.iterdir())) <= 3  # the worker whose run failed may have begun another
+    assert list(temporary.iterdir()) == []
+    assert list(store.rglob("run.json")) == []
 
 
 def test_functions_that_cannot_be_sent_are_refused_where_processes_cannot_be_forked(monkeypatch):

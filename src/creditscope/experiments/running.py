@@ -112,23 +112,29 @@ def _in_parallel(
     runs = {task: _loaded(recipe, task, store, run) for task, run in stored.items() if run is not None}
     for run in runs.values():
         done(run)
-    context = _context(recipe)
-    with (
-        _progress(len(tasks)) as advance,
-        ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(recipe,)) as pool,
-    ):
+    pool = ProcessPoolExecutor(workers, mp_context=_context(recipe), initializer=_prepare, initargs=(recipe,))
+    with _progress(len(tasks)) as advance, _ended(pool):
         advance(f"{workers} workers", len(runs))
         futures = {pool.submit(_work, task, store): task for task in missing}
-        try:
-            for future in as_completed(futures):
-                task = futures[future]
-                runs[task] = _loaded(recipe, task, store, task.record(_result(future, task)))
-                done(runs[task])
-                advance("", 1)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for future in as_completed(futures):
+            task = futures[future]
+            runs[task] = _loaded(recipe, task, store, task.record(_result(future, task)))
+            done(runs[task])
+            advance("", 1)
     return [runs[task] for task in tasks]
+
+
+@contextmanager
+def _ended(pool: ProcessPoolExecutor) -> Iterator[None]:
+    """No worker outlives the block: after an error none finishes its run, and none begins another."""
+    try:
+        yield
+    except BaseException:
+        for worker in list(pool._processes.values()):
+            worker.kill()  # SIGTERM would be handled by whatever handler the worker inherited
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _result(future: Future[float], task: Task) -> float:
