@@ -13,6 +13,7 @@ from creditscope.batch import Batch, first_images
 from creditscope.credit import CreditSource
 from creditscope.errors import FunctionFailed
 from creditscope.evidence.credit import HiddenBackprop, Layers
+from creditscope.machine import machine_error
 from creditscope.probes.block_weights import (
     Watching,
     block_weights,
@@ -86,15 +87,17 @@ def hidden_backprop(
     try:
         with in_float64(stream.model):
             return _measured(subject, blocks, as_float64(few), generator, FINE)
-    except torch.OutOfMemoryError:
-        raise
     except (FunctionFailed, RuntimeError, TypeError, ValueError) as error:  # something requires its own precision
+        if machine_error(error) is not None:
+            raise
         why = f"float64 is impossible ({str(error).partition(chr(10))[0]})"
         if next(stream.model.parameters(), torch.zeros(())).dtype in (torch.float16, torch.bfloat16):
             return _not_judged(f"{why}, and half precision is too coarse")
     try:
         return _measured(subject, blocks, few, generator, COARSE)
     except (FunctionFailed, RuntimeError, TypeError, ValueError) as error:
+        if machine_error(error) is not None:
+            raise
         return _not_judged(f"{why}, and so is its own precision ({str(error).partition(chr(10))[0]})")
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from creditscope.batch import Batch, first_images
 from creditscope.errors import FunctionFailed
 from creditscope.evidence.credit import Interventions, Layers
+from creditscope.machine import machine_error
 from creditscope.probes.correlation import Estimate, Pairs
 from creditscope.probes.images import Piece, lengths, losses_from, per_image, sizes, totals
 from creditscope.probes.perturbation import Widened, correlate
@@ -62,7 +63,9 @@ def _precision(stream: Stream, pieces: Sequence[Piece], loss_fn: LossFunction, g
     try:
         with in_float64(stream.model):
             wide = _estimates(correlate(stream, few, as_float64, loss_fn, generator, absolute=False))
-    except (FunctionFailed, RuntimeError, TypeError):  # a layer requires its own precision
+    except (FunctionFailed, RuntimeError, TypeError) as error:  # a layer requires its own precision
+        if machine_error(error) is not None:
+            raise
         return OWN
     finally:
         generator.set_state(start)

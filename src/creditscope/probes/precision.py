@@ -10,6 +10,7 @@ from torch import Tensor
 from creditscope.errors import FunctionFailed
 from creditscope.evidence.alignment import exact_cosines
 from creditscope.evidence.credit import Precision
+from creditscope.machine import machine_error
 from creditscope.probes.images import Piece
 from creditscope.stream.isolation import as_float64, in_float64
 from creditscope.stream.states import Stream
@@ -31,6 +32,8 @@ def precision(stream: Stream, pieces: Sequence[Piece], loss_fn: LossFunction) ->
                 for layer, gradient in enumerate(trace.gradients):
                     cosines[layer].append(_agreement(piece.gradients[layer], stream.vectors(gradient)).cpu())
     except (FunctionFailed, RuntimeError, TypeError) as error:
+        if machine_error(error) is not None:
+            raise
         text = f"the model cannot be run in float64 ({str(error).splitlines()[0]})"
         return Missing(Reason.NOT_POSSIBLE, text)
     return Precision(tuple(_median(torch.cat(layer)) for layer in cosines), dtype)
