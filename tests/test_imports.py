@@ -21,14 +21,15 @@ PAPERS = ROOT.parent / "creditscope_papers"
 AT_ONCE, TYPING, LATER = "at once", "for types", "inside a function"
 
 GROUND = (
-    "arguments batch control credit errors files machine modes options plugins progress protocols provenance reading "
-    "registry terminal verdict"
+    "arguments batch control credit errors files machine modes options plugins progress protocols provenance "
+    "randomness reading registry terminal verdict"
 )
 # What each part may import of ours; every part is listed, in strata from the bottom up. CONTRIBUTING.md draws it.
 MAY: dict[str, str] = {
     "errors": "",
     "batch": "",
     "provenance": "",
+    "randomness": "",
     "machine": "errors",
     "terminal": "errors",
     "arguments": "errors machine terminal",

@@ -13,6 +13,7 @@ from creditscope.errors import CreditscopeError, InvalidInput, ModelMismatch
 from creditscope.methods.graph_pieces import Branches, GraphPieces
 from creditscope.methods.membership import Members, Tied, adds, members
 from creditscope.networks.staged import Pieces, StagedNetwork, Walk
+from creditscope.randomness import RngStates, forked_rng, rng_states, set_rng_states
 from creditscope.stream.find import find_stream
 from creditscope.stream.isolation import undisturbed
 from creditscope.stream.replacement import without_statistics
@@ -21,11 +22,11 @@ from creditscope.stream.states import Pass, Stream
 
 @dataclass(frozen=True, slots=True)
 class LastPass:
-    """What the last forward pass ran on: inputs, number of samples, random state; the parameters of its read-out."""
+    """What the last forward pass ran on: inputs, number of samples, random states; the parameters of its read-out."""
 
     inputs: Any
     count: int
-    random: Tensor
+    random: RngStates
     readout: frozenset[str]
 
 
@@ -125,7 +126,7 @@ class AdaptedNetwork(StagedNetwork):
 
     def _run(self, inputs: Any) -> Pass:
         """One call of the model, kept in mind for rules that run its stages again."""
-        random = torch.random.get_rng_state()
+        random = rng_states()
         run = self.stream.in_one_graph(inputs)
         readout = self._members(run).readout if torch.is_grad_enabled() else frozenset[str]()
         self._pass = LastPass(inputs, len(run.hiddens[0]), random, readout)
@@ -165,8 +166,8 @@ class AdaptedNetwork(StagedNetwork):
     def _replayed(self, states: Mapping[int, Tensor]) -> tuple[list[Tensor], Tensor]:
         """The last pass once more with states replaced: same inputs, same dropout, running statistics untouched."""
         last = self._last()
-        with torch.random.fork_rng(devices=[]), without_statistics(self.model):
-            torch.random.set_rng_state(last.random)
+        with forked_rng(), without_statistics(self.model):
+            set_rng_states(last.random)
             found = self.stream.at(last.inputs, states)
         if found is None:
             raise ModelMismatch(

@@ -26,6 +26,7 @@ from creditscope.methods.local import (
 from creditscope.methods.relaxation import held_statistics, recorded_statistics
 from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope, example_states
 from creditscope.networks.staged import StagedNetwork, initialise
+from creditscope.randomness import forked_rng
 
 WIDTH = 256
 LEARNING_RATE = 1e-3
@@ -47,7 +48,7 @@ class BridgeNetwork(nn.Module):
         self, widths: list[int], *, scale_free: bool, error_scale: float = 1.0, generator: torch.Generator
     ) -> None:
         super().__init__()
-        with torch.random.fork_rng(devices=[]):  # nn.Linear draws from the global generator, which is not ours
+        with forked_rng():  # nn.Linear draws from the global generator, which is not ours
             self.layers = nn.ModuleList(Affine(below, above) for below, above in pairwise(widths))
         self.scale_free, self.error_scale = scale_free, error_scale
         initialise(self, generator)

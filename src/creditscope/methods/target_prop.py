@@ -20,6 +20,7 @@ from creditscope.methods.bridge import WIDTH, Affine, AuxiliaryLoss, AuxiliaryRu
 from creditscope.methods.local import LocalPass, Normalisation, check_normalisation, forward_in_pieces
 from creditscope.methods.rule import EVERYTHING, Feedback, Scope, example_states
 from creditscope.networks.staged import StagedNetwork, initialise
+from creditscope.randomness import forked_rng
 from creditscope.verdict import Missing, Reason
 
 WIDEST = 512  # features of a state whose Jacobian is inverted
@@ -32,7 +33,7 @@ class Inverse(nn.Module):
 
     def __init__(self, above: int, below: int, generator: torch.Generator) -> None:
         super().__init__()
-        with torch.random.fork_rng(devices=[]):  # nn.Linear draws from the global generator, which is not ours
+        with forked_rng():  # nn.Linear draws from the global generator, which is not ours
             self.hidden, self.out = Affine(above, WIDTH), Affine(WIDTH, below)
         initialise(self, generator)
 

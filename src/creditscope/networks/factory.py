@@ -10,6 +10,7 @@ from torch import nn
 
 from creditscope.errors import CreditscopeError, InvalidInput
 from creditscope.plugins import named_object
+from creditscope.randomness import forked_rng
 
 
 class Factory:
@@ -46,7 +47,7 @@ class Factory:
 
     def __call__(self, inputs: object, classes: int, *, generator: torch.Generator, **options: Any) -> nn.Module:
         """An untrained model, drawn from the seed of the generator."""
-        with torch.random.fork_rng(devices=[]):
+        with forked_rng():
             torch.manual_seed(generator.initial_seed())
             try:
                 model = self._make(**options)

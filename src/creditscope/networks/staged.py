@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, overload
 import torch
 from torch import Tensor, nn
 
+from creditscope.randomness import forked_rng
+
 
 class Seeded(ABCMeta):
     """Networks whose construction leaves PyTorch's global generator as it was.
@@ -21,7 +23,7 @@ class Seeded(ABCMeta):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """Make the network, then put the global generator back."""
-        with torch.random.fork_rng(devices=[]):
+        with forked_rng():
             return super().__call__(*args, **kwargs)
 
 

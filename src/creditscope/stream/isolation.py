@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from creditscope.batch import Batch, each_tensor
+from creditscope.randomness import forked_rng
 from creditscope.stream.unwrap import as_written
 
 
@@ -20,8 +21,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     modes = [(module, module.training, dict(module._buffers)) for module in model.modules()]
     own = {id(buffer): buffer for *_, buffers in modes for buffer in buffers.values() if buffer is not None}
     values = [(buffer, buffer.detach().clone()) for buffer in own.values()]
-    devices = sorted({tensor.device.index for tensor in model.parameters() if tensor.device.type == "cuda"})
-    with torch.inference_mode(False), as_written(model), torch.random.fork_rng(devices=devices):
+    with torch.inference_mode(False), as_written(model), forked_rng():
         try:
             for module, training, _ in modes:
                 if training:
@@ -124,7 +124,7 @@ def own_gradients(model: nn.Module) -> Iterator[None]:
 def preserved_rng() -> Iterator[None]:
     """Restore the random states of Python, NumPy and torch: a data loader may draw from any of them."""
     states = random.getstate(), numpy.random.get_state()  # noqa: NPY002  (data loaders draw from the legacy state)
-    with torch.random.fork_rng(devices=[]):
+    with forked_rng():
         try:
             yield
         finally:

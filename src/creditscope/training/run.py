@@ -19,6 +19,7 @@ from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.descent import Descent, laid_out
 from creditscope.methods.rule import CreditRule, Diverged, Feedback, Moment, run_generator
 from creditscope.networks.staged import StagedNetwork
+from creditscope.randomness import forked_rng
 from creditscope.records.run import Divergence, HistoryRow
 from creditscope.terminal import one_line
 from creditscope.training.history import Done, measured
@@ -53,7 +54,7 @@ class Run:
         losses: list[Tensor] = []
         auxiliary: list[dict[str, Tensor]] = []
         try:
-            with torch.random.fork_rng(devices=[]):  # dropout in a model of the user's own draws from it
+            with forked_rng():  # dropout in a model of the user's own draws from it
                 torch.manual_seed(_epoch_seed(self.seed, epoch))
                 for credit in self._steps(epoch):
                     losses.append(credit.loss)

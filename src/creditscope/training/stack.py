@@ -16,6 +16,7 @@ from creditscope.datasets.augment import Shifts
 from creditscope.methods.descent import laid_out
 from creditscope.methods.rule import Feedback, Scope
 from creditscope.networks.staged import StagedNetwork
+from creditscope.randomness import forked_rng
 from creditscope.training.run import Run
 from creditscope.training.stacked import Numbers, Stacked, Unstackable
 
@@ -78,7 +79,7 @@ class Stack:
         batches = [first_batch(run) for run in self.runs]
         together = Batch(*(Stacked.of(parts) for parts in zip(*batches, strict=True)))
         try:
-            with torch.random.fork_rng(devices=[]):
+            with forked_rng():
                 found = {name: _each(gradient) for name, gradient in self.credit(together).gradients.items()}
                 _restore(self.network, kept)
                 for index, (run, batch) in enumerate(zip(self.runs, batches, strict=True)):
