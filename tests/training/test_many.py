@@ -229,7 +229,9 @@ def test_a_network_that_draws_random_numbers_is_trained_alone_with_a_warning() -
         return made
 
     with pytest.warns(UserWarning, match="3 runs are trained one after another: in a stack the gradient of"):
-        many = fit_many(models(), Backprop(), DATA, RECIPE, seeds=SEEDS)
+        many = fit_many(given := models(), Backprop(), DATA, RECIPE, seeds=SEEDS)
+    for parameter in (parameter for model in given for parameter in model.parameters()):
+        assert parameter.untyped_storage().nbytes() == 4 * parameter.numel()  # its own, not that of the stack
     the_same(many, [fit(m, Backprop(), DATA, RECIPE, seed=s) for m, s in zip(models(), SEEDS, strict=True)])
 
 

@@ -54,15 +54,19 @@ class Stack:
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Stack:
         """Join runs of one form; Unstackable if a step of the stack is not that of every run."""
-        network = copy.deepcopy(runs[0].network)
-        _share(network, [run.network for run in runs])
         names = runs[0].feedback.tensors
         feedback = Feedback({name: Stacked.of([run.feedback.tensors[name] for run in runs]) for name in names})
         scopes = [run.rule.scope(run.network) for run in runs]
         penalties = [scope.penalty for scope in scopes]
         penalty: Any = penalties[0] if len(set(penalties)) == 1 else Numbers(penalties)
+        network = copy.deepcopy(runs[0].network)
         stack = cls(runs, network, feedback, replace(scopes[0], penalty=penalty))
-        stack.check()
+        try:
+            _share(network, [run.network for run in runs])
+            stack.check()
+        except BaseException:
+            stack.dissolve()
+            raise
         return stack
 
     def credit(self, batch: Batch) -> Credit:
