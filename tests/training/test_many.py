@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -149,6 +150,17 @@ def test_a_run_that_diverges_leaves_the_others_as_they_are() -> None:
     single = alone([Backprop()] * 3, recipes)
     assert [checkpoint.record.diverged is None for checkpoint in many] == [True, False, True]
     assert many[1].record.diverged == single[1].record.diverged
+    the_same([many[0], many[2]], [single[0], single[2]])
+
+
+def test_runs_with_batch_norm_are_stacked_again_after_one_of_them_has_ended() -> None:
+    """The stack of two is formed from runs that have just been measured in evaluation mode."""
+    recipes = [RECIPE, replace(RECIPE, learning_rate=1e30), RECIPE]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # "trained one after another"
+        many = fit_many(networks("small_resnet"), DirectFeedback(), DATA, recipes, seeds=SEEDS)
+    assert [len(checkpoint.record.history) for checkpoint in many] == [2, 1, 2]
+    single = alone([DirectFeedback()] * 3, recipes, "small_resnet")
     the_same([many[0], many[2]], [single[0], single[2]])
 
 

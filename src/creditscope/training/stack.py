@@ -82,6 +82,7 @@ class Stack:
         kept = {name: tensor.clone() for name, tensor in self.network.named_buffers()}
         batches = [first_batch(run) for run in self.runs]
         together = Batch(*(Stacked.of(parts) for parts in zip(*batches, strict=True)))
+        self.network.train()  # measurements at the end of an epoch leave a run in evaluation mode
         try:
             with forked_rng():
                 found = {name: _each(gradient) for name, gradient in self.credit(together).gradients.items()}
