@@ -14,6 +14,7 @@ from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.wrappers import Frozen
 from creditscope.networks.build import build
+from creditscope.stream.isolation import evaluating
 
 
 class Elsewhere(CreditSource):
@@ -45,3 +46,19 @@ def test_a_bound_rule_hands_on_what_its_rule_declares(name: str) -> None:
     assert bound.exact_layers == rule.exact_layers(2)
     fresh = bool(feedback.tensors) and feedback.networks is None and rule.redraws
     assert (bound.redrawn(generator(2)) is not None) is fresh
+
+
+@pytest.mark.parametrize("name", ["dfa", "predictive_coding"])
+def test_drawing_feedback_reads_no_batch_statistics_and_leaves_every_mode_as_it_was(name: str) -> None:
+    network = build("small_resnet", (3, 8, 8), 3, seed=0, channels=4, depth=2).train()
+    next(network.children()).eval()
+    modes = [module.training for module in network.modules()]
+    buffers = [buffer.clone() for buffer in network.buffers()]
+    batch = Batch(torch.randn(4, 3, 8, 8, generator=generator(0)), torch.tensor([0, 1, 2, 0]))
+    methods[name]().feedback(network, batch, generator(1))
+    assert [module.training for module in network.modules()] == modes
+    assert all(map(torch.equal, network.buffers(), buffers))
+    with pytest.raises(ArithmeticError), evaluating(network):
+        assert not any(module.training for module in network.modules())
+        raise ArithmeticError
+    assert [module.training for module in network.modules()] == modes

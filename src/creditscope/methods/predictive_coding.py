@@ -29,6 +29,7 @@ from creditscope.methods.loss import each_loss
 from creditscope.methods.relaxation import held_statistics, nudged_loss, recorded_statistics, slack
 from creditscope.methods.rule import EVERYTHING, Diverged, Feedback, Moment, Scope, example_states
 from creditscope.networks.staged import StagedNetwork
+from creditscope.stream.isolation import evaluating
 
 CURVATURE = "curvature"
 ENERGY, RISEN = "energy", "risen"
@@ -124,13 +125,9 @@ class PredictiveCoding(LocalRule):
             )
         if not self._measures:
             return Feedback()
-        modes = {module: module.training for module in network.modules()}
         states, _ = example_states(network, example)
-        try:
-            largest = largest_curvature(network.eval(), states, example.labels, self._rho, generator)
-        finally:
-            for module, training in modes.items():
-                module.training = training
+        with evaluating(network):
+            largest = largest_curvature(network, states, example.labels, self._rho, generator)
         return Feedback({}, nn.ModuleDict({CURVATURE: Curvature(largest)}))
 
     def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:

@@ -17,6 +17,7 @@ from creditscope.errors import InvalidInput
 from creditscope.methods.descent import Descent
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.run import MethodFacts
+from creditscope.stream.isolation import evaluating
 from creditscope.verdict import Missing
 
 
@@ -76,15 +77,9 @@ def example_states(network: StagedNetwork, example: Batch) -> tuple[list[Tensor]
 
     In evaluation mode, so that the example does not enter BatchNorm's statistics; the modes are restored.
     """
-    modes = [(module, module.training) for module in network.modules()]
-    network.eval()
-    try:
-        with torch.no_grad():
-            walk = network.walk(example.inputs)
-            return list(walk.states), walk.logits[:, None] if walk.logits.dim() == 1 else walk.logits
-    finally:
-        for module, training in modes:
-            module.training = training
+    with evaluating(network), torch.no_grad():
+        walk = network.walk(example.inputs)
+        return list(walk.states), walk.logits[:, None] if walk.logits.dim() == 1 else walk.logits
 
 
 @dataclass(frozen=True, slots=True)

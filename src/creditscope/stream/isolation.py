@@ -40,6 +40,18 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside the block; the mode of every module is restored afterwards."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+@contextmanager
 def in_float64(model: nn.Module) -> Iterator[None]:
     """The model itself in float64; its own tensors are restored in any case."""
     tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
