@@ -21,13 +21,12 @@ from creditscope.stream.unwrap import bare
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The runs of an experiment, controls first within each seed, and the batches that all of them answer."""
+    """The runs of an experiment, controls first within each seed."""
 
     seeds: tuple[int, ...]
     controls: dict[str, Control]
     blocks: tuple[str, ...]
     tasks: tuple[Task, ...]
-    batches: tuple[Any, ...] = ()
 
 
 def named_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
