@@ -9,7 +9,7 @@ import pytest
 from tests.diagnostics.evidence_by_hand import evidence, find
 
 from creditscope.diagnostics.depth import from_accuracies, from_answers
-from creditscope.diagnostics.seeds import over_seeds
+from creditscope.diagnostics.seeds import medians, over_seeds
 from creditscope.verdict import Finding, Limit, Measurement, Reason, Status
 
 
@@ -101,3 +101,12 @@ def test_growth_is_named_by_the_states_around_its_block_from_two_states_on():
     four = evidence(((1.0,), (2.0,), (8.0,), (8.0,)), ((1.0,),) * 4)
     assert find("D1", four).note == "largest across block 1, h_1 to h_2"
     assert find("D1:april", evidence(((2.0,), (1.0,), (6.0,)), ((1.0,),) * 3)).value == 3.0
+
+
+def test_medians_are_taken_layer_by_layer_and_nan_where_one_seed_has_no_number():
+    measured = [Measurement(value, (value, -value)) for value in (3.0, 1.0, 2.0)]
+    assert medians(measured) == (2.0, (2.0, -2.0))
+    assert medians([*measured, Measurement(4.0, (1.0,))]) == (2.5, ())
+    value, (first, second) = medians([*measured, Measurement(4.0, (math.nan, 0.0))])
+    assert (value, second) == (2.5, -1.5)
+    assert math.isnan(first)

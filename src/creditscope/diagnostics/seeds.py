@@ -25,14 +25,17 @@ def over_seeds(per_seed: Sequence[Finding | None]) -> Finding:
         note = first.note  # why there is no answer
     if not measured:
         return replace(first, status=status, reason=reason, measurement=None, note=note)
+    cause = first.cause if agreed else ""
+    together = Measurement(*medians(measured), cause=cause, note=note, axis=measured[0].axis)
+    return replace(first, status=status, reason=reason, measurement=together, note=note)
+
+
+def medians(measured: Sequence[Measurement]) -> tuple[float, tuple[float, ...]]:
+    """The median over seeds of a value and of every layer; no layers where the seeds have different numbers of them."""
     layers = [measurement.per_layer for measurement in measured]
     same = len({len(values) for values in layers}) == 1
     per_layer = tuple(_median(values) for values in zip(*layers, strict=True)) if same else ()
-    cause = first.cause if agreed else ""
-    together = Measurement(
-        _median([m.value for m in measured]), per_layer, cause=cause, note=note, axis=measured[0].axis
-    )
-    return replace(first, status=status, reason=reason, measurement=together, note=note)
+    return _median([measurement.value for measurement in measured]), per_layer
 
 
 def _median(values: Sequence[float]) -> float:

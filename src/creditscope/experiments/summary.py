@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import median
 
 import numpy
 from numpy.typing import NDArray
 
 from creditscope.diagnostics.depth import from_answers
-from creditscope.diagnostics.seeds import over_seeds
+from creditscope.diagnostics.seeds import medians, over_seeds
 from creditscope.protocols import judge, protocol_named
 from creditscope.records.labels import counted
 from creditscope.records.report import Report
@@ -70,12 +69,6 @@ def margins(answers: Mapping[str, Answers], protocol: str) -> dict[str, Finding]
 
 def _over_seeds(measures: Sequence[Measurement]) -> Measurement:
     """The median over seeds of a measure, layer by layer."""
-    layers = [measure.per_layer for measure in measures]
-    same = len({len(values) for values in layers}) == 1
-    per_layer = tuple(_median(values) for values in zip(*layers, strict=True)) if same else ()
+    value, per_layer = medians(measures)
     note = "; ".join(part for part in (f"median over {counted(len(measures), 'seed')}", measures[0].note) if part)
-    return replace(measures[0], value=_median([m.value for m in measures]), per_layer=per_layer, note=note)
-
-
-def _median(values: Sequence[float]) -> float:
-    return float("nan") if any(value != value for value in values) else median(values)
+    return replace(measures[0], value=value, per_layer=per_layer, note=note)
