@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 from tests.report.made_runs import audited, run
 
+from creditscope.records.folder import CHECKED
 from creditscope.records.report import Report
 from creditscope.report.formats import formats
+from creditscope.study.failure import Failure
+from creditscope.study.store import Store
 
 PLUGIN = """
 from creditscope.report.formats import report_format
@@ -58,6 +61,16 @@ def test_several_audits_do_not_go_into_one_file(store, creditscope):
     assert outcome.code == 2
     assert "There are 2 audits, and format html puts each on a page of its own" in outcome.err
     assert not (store / "one.html").exists()
+
+
+def test_the_files_that_a_store_keeps_for_itself_are_not_read_as_reports(store, creditscope):
+    kept = Store("store")
+    kept.fail(Failure(key="0123456789abcdef", spec={}, error="ValueError: no", traceback="Traceback"))
+    (kept.folder / CHECKED).write_text("{}")
+    assert creditscope("report", "store", "--out", "pages", "--format", "html").out == "wrote pages/index.html\n"
+    assert len(list((store / "pages" / "runs").iterdir())) == 2
+    (kept.folder / "notes.failed.json").write_text("{}")  # not named by a run, so it is somebody's report
+    assert creditscope("report", "store").code == 2
 
 
 def test_figures_are_written_in_the_format_asked_for(store, creditscope):

@@ -6,6 +6,8 @@ FOLDER/controls/NAME/        controls of the run, in the same layout; a study ke
 FOLDER.snapshot              the state of an unfinished run; FOLDER.snapshot.previous is the one before
 FOLDER/damaged-1/            a record and weights that were not what was written, with the reason
 FOLDER.snapshot.damaged      the same of a snapshot; its reason is in FOLDER.snapshot.damaged.txt
+
+The store of a study keeps its own files beside these: FOLDER.failed.json, FOLDER.lock and checked.json.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
 
 WEIGHTS, RECORD, CONTROLS = "weights.safetensors", "record.json", "controls"
+SNAPSHOT, FAILED, LOCK = ".snapshot", ".failed.json", ".lock"  # behind the name of a run's folder
+CHECKED = "checked.json"  # the records of a store that were hashed
 MOST_SNAPSHOT = 2**38  # bytes
 KEY = re.compile(r"[0-9a-f]{16}")  # of a run
 KEY_INSIDE = re.compile(rb'"key": ?"([0-9a-f]*)"')
@@ -34,7 +38,12 @@ OTHER_WEIGHTS = "they are not the weights that the record was written with"
 def snapshot_path(folder: Path) -> Path:
     """Where the state of an unfinished run is kept."""
     folder = folder if folder.name.strip(".") else folder.resolve()  # `.` and `..` have no name of their own
-    return folder.with_name(f"{folder.name}.snapshot")
+    return folder.with_name(f"{folder.name}{SNAPSHOT}")
+
+
+def is_bookkeeping(path: Path) -> bool:
+    """Whether a JSON file is one that a store keeps for itself: neither a record nor a report."""
+    return path.name == CHECKED or (path.name.endswith(FAILED) and KEY.fullmatch(path.name[: -len(FAILED)]) is not None)
 
 
 def previous_snapshot(path: Path) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from creditscope.errors import BadFile
 from creditscope.reading import parse_json, read_text
-from creditscope.records.folder import RECORD, read_record
+from creditscope.records.folder import RECORD, is_bookkeeping, read_record
 from creditscope.records.labels import IN_TITLE, flatten, label, labels, varied
 from creditscope.records.report import Report
 from creditscope.records.run import RunRecord
@@ -96,7 +96,8 @@ def gather(path: Path) -> list[AuditView]:
         )
     if (path / RECORD).is_file():
         return _read([path / RECORD])
-    paths = [*sorted(path.glob(f"*/{RECORD}")), *sorted(path.glob("*.json"))]
+    reports = [file for file in sorted(path.glob("*.json")) if not is_bookkeeping(file)]
+    paths = [*sorted(path.glob(f"*/{RECORD}")), *reports]
     if not paths:
         raise BadFile(
             f"{path} holds neither {RECORD}, nor folders with one, nor reports (*.json).\n"

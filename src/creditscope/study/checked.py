@@ -19,9 +19,8 @@ from typing import NamedTuple
 from creditscope.errors import BadFile
 from creditscope.files import without_link, write_text
 from creditscope.reading import ZEROS, parse_json, read_text, seal_holds, sealed
-from creditscope.records.folder import RECORD, is_audited, record_damage
+from creditscope.records.folder import CHECKED, RECORD, is_audited, record_damage
 
-CHECKED = "checked.json"
 WORTH = 200  # records to hash: fewer take less time than the file is worth
 SETTLED = 2 * 10**9  # nanoseconds after which a second change of a file has another time, on any file system
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP)

@@ -8,19 +8,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from creditscope.records.folder import KEY
+from creditscope.records.folder import FAILED, KEY, LOCK, SNAPSHOT
 from creditscope.study.store import Store
 
 
 def litter(store: Store, *, failed: bool = False, snapshots: bool = False) -> Iterator[Path]:
     """The files that killed processes left; on request also failures, and the snapshots of unfinished runs."""
     for entry in sorted(store.folder.iterdir()) if store.folder.is_dir() else ():
-        key, _, rest = entry.name.partition(".")
+        key = entry.name.partition(".")[0]
+        ending = entry.name.removeprefix(key)
         if not KEY.fullmatch(key) or store.progress(key) is not None:
             continue
-        unread = rest == "lock" or (rest.endswith(".part") and not _alive(rest))
-        spent = rest.startswith("snapshot") and (snapshots or store.record_path(key) is not None)
-        if unread or spent or (rest == "failed.json" and failed):
+        unread = ending == LOCK or (ending.endswith(".part") and not _alive(ending))
+        spent = ending.startswith(SNAPSHOT) and (snapshots or store.record_path(key) is not None)
+        if unread or spent or (ending == FAILED and failed):
             yield entry
 
 

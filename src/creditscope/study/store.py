@@ -21,7 +21,9 @@ from creditscope.errors import BadFile, DamagedFile, UnknownName
 from creditscope.files import without_link, write_text
 from creditscope.reading import read_bytes
 from creditscope.records.folder import (
+    FAILED,
     KEY,
+    LOCK,
     RECORD,
     WEIGHTS,
     recover_snapshot,
@@ -165,7 +167,7 @@ class Store:
         """The same whether or not a process executes them now; from one listing of the folder."""
         names, states = {entry.name for entry in os.scandir(self.folder)} if self.folder.is_dir() else set(), {}
         for key in keys:
-            if f"{check_key(key)}.failed.json" in names:
+            if f"{check_key(key)}{FAILED}" in names:
                 states[key] = RunState.FAILED
             else:
                 known = key in names or key in self._layered
@@ -230,10 +232,10 @@ class Store:
         return [notice for notice in notices if notice]
 
     def _failed(self, key: str) -> Path:
-        return self.folder / f"{check_key(key)}.failed.json"
+        return self.folder / f"{check_key(key)}{FAILED}"
 
     def _lock_path(self, key: str) -> Path:
-        return self.folder / f"{check_key(key)}.lock"
+        return self.folder / f"{check_key(key)}{LOCK}"
 
 
 def open_store(folder: Path, results: Sequence[Path] | None = None) -> Store:
