@@ -61,7 +61,7 @@ class LocalEngine(Engine):
         worker = self._busy[connection]
         try:
             key, message = connection.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # also an end in the middle of a message
             del self._busy[connection]
             reason = worker.exit_reason()
             return [RunEnded(key, RunResult(error=reason)) for key in worker.keys]
