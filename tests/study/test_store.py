@@ -12,6 +12,7 @@ import pytest
 from tests.study.made import record
 from tests.study.test_tables import HEALTHY, report
 
+from creditscope import machine
 from creditscope.errors import BadFile, DamagedFile, UnknownName
 from creditscope.records.run import RunRecord
 from creditscope.records.summary import RunSummary
@@ -165,7 +166,7 @@ def test_litter_is_what_nobody_will_read_again(store):
     assert {path.name for path in litter(store)} == {names[0], names[3]}
     everything = {path.name for path in litter(store, failed=True, snapshots=True)}
     assert everything == {names[0], names[1], names[2], names[3]}
-    clean(list(litter(store)))
+    clean(store, list(litter(store)))
     assert not (store.folder / names[0]).exists()
     assert store.state(KEY) is RunState.DONE
 
@@ -286,10 +287,19 @@ def test_a_store_is_made_with_the_folders_above_it_and_only_once(tmp_path):
 
 def test_a_process_is_asked_for_and_not_disturbed(monkeypatch):
     asked = []
-    monkeypatch.setattr(cleaning.os, "kill", lambda *call: asked.append(call))
-    assert cleaning._alive("snapshot.123.part")
+    monkeypatch.setattr(machine.os, "kill", lambda *call: asked.append(call))
+    assert cleaning._in_use(".snapshot.123.part")
     assert asked == [(123, 0)]
-    assert not cleaning._alive("snapshot.part")
+    assert not cleaning._in_use(".snapshot.part")
+
+
+def test_the_file_of_a_process_of_another_user_is_in_use(store, monkeypatch):
+    def not_ours(process: int, signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(machine.os, "kill", not_ours)
+    (store.folder / f"{KEY}.snapshot.123.part").touch()
+    assert list(litter(store)) == []
 
 
 def test_a_record_that_is_amended_ends_the_failure_of_its_audit(store):
@@ -321,12 +331,26 @@ def test_weights_that_are_about_to_be_used_are_compared(store):
     assert not store.unaudited(SPEC.key)
 
 
-def test_cleaning_removes_files_and_folders_and_minds_nothing_that_is_gone(store):
-    committed(store)
-    file = store.folder / "file"
-    file.touch()
-    clean([store.folder / KEY, file, store.folder / "gone"])
+def test_cleaning_removes_files_folders_and_links_and_minds_nothing_that_is_gone(store, tmp_path):
+    paths = [store.folder / f"{KEY}.{name}" for name in ("1.part", "gone", "lock", "snapshot")]
+    paths[0].mkdir()
+    paths[2].symlink_to(tmp_path / "file")
+    (tmp_path / "file").touch()
+    paths[3].touch()
+    assert clean(store, [paths[2], *paths]) == [paths[2], *paths]
     assert list(store.folder.iterdir()) == []
+    assert (tmp_path / "file").exists()
+
+
+def test_cleaning_leaves_the_files_of_a_run_that_was_taken_up_after_they_were_listed(store):
+    for name in (f"{KEY}.lock", f"{KEY}.snapshot", f"{OTHERS[0]}.lock"):
+        (store.folder / name).touch()
+    paths = list(litter(store, snapshots=True))
+    taken = store.lock(KEY)
+    assert clean(store, paths) == [store.folder / f"{OTHERS[0]}.lock"]
+    assert store.snapshot(KEY).exists()
+    assert store.lock(KEY) is None  # its lock is still that of the other process
+    taken.release()
 
 
 def test_a_store_opens_over_the_results_of_the_current_folder_or_those_that_are_named(tmp_path, monkeypatch):

@@ -241,9 +241,10 @@ def clean(
     from creditscope.study.cleaning import litter
     from creditscope.study.store import Store
 
-    paths = list(litter(Store(folder), failed=failed, snapshots=snapshots))
+    store = Store(folder)
+    paths = list(litter(store, failed=failed, snapshots=snapshots))
     if not dry_run:
-        remove(paths)
+        paths = remove(store, paths)
     heading = f"{'would remove' if dry_run else 'removed'} {counted(len(paths), 'file')}"
     say("\n".join([heading, *(f"  {path}" for path in paths)]))
     return 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
+from creditscope.machine import alive
 from creditscope.records.folder import FAILED, KEY, LOCK, SNAPSHOT
 from creditscope.study.store import Store
 
@@ -15,27 +14,41 @@ from creditscope.study.store import Store
 def litter(store: Store, *, failed: bool = False, snapshots: bool = False) -> Iterator[Path]:
     """The files that killed processes left; on request also failures, and the snapshots of unfinished runs."""
     for entry in sorted(store.folder.iterdir()) if store.folder.is_dir() else ():
-        key = entry.name.partition(".")[0]
-        ending = entry.name.removeprefix(key)
+        key, ending = _key_and_ending(entry)
         if not KEY.fullmatch(key) or store.progress(key) is not None:
             continue
-        unread = ending == LOCK or (ending.endswith(".part") and not _alive(ending))
+        unread = ending == LOCK or (ending.endswith(".part") and not _in_use(ending))
         spent = ending.startswith(SNAPSHOT) and (snapshots or store.record_path(key) is not None)
         if unread or spent or (ending == FAILED and failed):
             yield entry
 
 
-def clean(paths: Sequence[Path]) -> None:
-    """Remove files and folders of a store."""
-    for path in paths:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+def clean(store: Store, paths: Sequence[Path]) -> list[Path]:
+    """Remove files of a store, each under the lock of its run; those of a run that has been taken up stay."""
+    return [path for path in paths if _removed(store, path)]
 
 
-def _alive(rest: str) -> bool:
+def _removed(store: Store, path: Path) -> bool:
+    if path.is_symlink():  # no process leaves one, and in place of a lock it cannot be locked
+        path.unlink(missing_ok=True)
+        return True
+    key, ending = _key_and_ending(path)
+    lock = store.lock(key)
+    if lock is None:
+        return False
+    try:
+        if ending != LOCK:  # the lock's own file goes when it is released, and not before
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    finally:
+        lock.release()
+    return True
+
+
+def _key_and_ending(path: Path) -> tuple[str, str]:
+    key = path.name.partition(".")[0]
+    return key, path.name.removeprefix(key)
+
+
+def _in_use(ending: str) -> bool:
     """Whether the process named in a temporary file name still runs on this machine."""
-    for number in (int(part) for part in rest.split(".") if part.isdigit()):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(number, 0)
-            return True
-    return False
+    return any(alive(int(part)) for part in ending.split(".") if part.isdecimal())
