@@ -124,3 +124,9 @@ def test_clean_removes_litter_only(study, store, capsys):
 def test_bad_input_is_refused_with_2(study, capsys, arguments, told):
     assert run(["study", *arguments]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_device_that_cannot_be_used_is_refused_before_anything_is_run(study, capsys):
+    assert run(["study", "run", str(study), "--device", "nonsense"]) == 2
+    assert "The device 'nonsense' cannot be used" in capsys.readouterr().err
+    assert not (study.parent / "runs").exists()

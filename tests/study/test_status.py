@@ -10,6 +10,7 @@ from tests.study.made import record, write_study
 
 from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
+from creditscope.study.failure import Failure
 from creditscope.study.plan import plan
 from creditscope.study.status import Pace, duration, kind_of, study_status
 from creditscope.study.store import RunState, Store
@@ -58,6 +59,16 @@ def test_status_of_a_study_that_was_expanded_before_imports_neither_torch_nor_sc
     answer = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert answer.stdout.splitlines()[-1] == "0 []"
     assert "12 runs: 0 done, 0 running, 0 failed, 12 missing" in answer.stdout
+
+
+def test_a_study_on_the_cpu_with_nothing_to_run_imports_no_torch(tmp_path):
+    study, store = write_study(tmp_path), Store(tmp_path / "store")
+    store.prepare()
+    for key, spec in plan(Study.read(study), store=store.folder).items():
+        store.fail(Failure(key=key, spec=spec.model_dump(), error="no", traceback="no"))
+    command = [sys.executable, "-c", PROBE, "study", "run", str(study), "--store", str(store.folder)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert answer.stdout.splitlines()[-1] == "1 []"
 
 
 def test_the_report_of_a_study_that_was_expanded_before_imports_no_torch(tmp_path):

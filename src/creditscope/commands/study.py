@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from creditscope.commands import Plugins, TrustPlugins, command, group, say, width
+from creditscope.commands import Plugins, TrustPlugins, command, group, parsing, say, width
 from creditscope.errors import NO_RESOURCES, InvalidInput, UnknownName
 from creditscope.terminal import complain
 
@@ -109,6 +109,8 @@ def run(
     """
     from creditscope.study.store import open_store
 
+    if device != "cpu" and ray is None:  # the check imports torch, and says nothing of the machines of a cluster
+        parsing.device(device)
     store = open_store(folder, results)
     study, runs = planned(file, budget, plugin, store, only, trust=trust_plugins, create=not dry_run)
     if dry_run:
