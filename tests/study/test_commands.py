@@ -37,9 +37,30 @@ def store(study):
 def test_a_dry_run_lists_what_would_be_run_and_makes_no_store(study, capsys):
     assert run(["study", "run", str(study), "--dry-run", "--only", "method=dfa", "--only", "seed=1,2"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "4 runs, 4 to run"
+    assert lines[0] == "4 runs: 0 done, 4 to run"
     assert lines[1].endswith("  dfa, seed 1")
     assert not (study.parent / "runs").exists()
+
+
+def test_a_dry_run_lists_the_runs_that_the_same_options_would_run(study, store, capsys):
+    runs = plan(Study.read(study))
+    first, *_, last = runs
+
+    def listed(*options):
+        assert run(["study", "run", str(study), "--dry-run", *options]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    assert listed() == ["12 runs: 11 done, 1 failed, 0 to run"]
+    heading, failed = listed("--retry-failed")
+    assert heading == "12 runs: 11 done, 1 to run"
+    assert failed.startswith(f"  {last}  ")
+    store.amend(first, record(runs[first], 0.7))
+    heading, unaudited = listed()
+    assert heading == "12 runs: 10 done, 1 failed, 1 to run"
+    assert unaudited == f"  {first}  bp, seed 1: audit only"
+    heading, *again = listed("--audit-again")
+    assert heading == "12 runs: 0 done, 1 failed, 11 to run"
+    assert len(again) == 11
 
 
 def test_status_counts_and_names_what_failed(study, store, capsys):
@@ -53,9 +74,10 @@ def test_status_counts_and_names_what_failed(study, store, capsys):
 
 def test_a_study_with_nothing_left_but_failures_says_so_and_exits_with_1(study, store, capsys):
     assert run(["study", "run", str(study)]) == 1
-    shown = capsys.readouterr().out
-    assert "12 runs: 0 executed, 11 done before, 1 failed." in shown
-    assert "--retry-failed" in shown
+    shown = capsys.readouterr()
+    assert "12 runs: 11 done, 1 failed, 0 to run, " in shown.err
+    assert "12 runs: 0 executed, 11 done before, 1 failed." in shown.out
+    assert "--retry-failed" in shown.out
 
 
 def test_show_gives_the_audit_of_a_run_or_the_traceback_of_a_failure(study, store, capsys):

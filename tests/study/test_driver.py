@@ -199,6 +199,17 @@ def test_plain_lines_say_what_ended_and_how_much_is_left(store, reports):
     assert lines[-1].startswith("[12/12] done ")
 
 
+def test_failed_runs_that_are_not_run_again_count_as_ended(store, reports):
+    key, other, *_ = RUNS
+    drive(store, PretendEngine(lambda job: failing()(job) if job.key == key else audited(job)))
+    shutil.rmtree(store.place(other))
+    text = io.StringIO()
+    drive(store, PretendEngine(), Board(text))
+    lines = text.getvalue().splitlines()
+    assert lines[0] == "12 runs: 10 done, 1 failed, 1 to run, 2 in parallel"
+    assert lines[1].startswith(f"[12/12] done    {other}")
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -113,15 +113,16 @@ def run(
         parsing.device(device)
     store = open_store(folder, results)
     study, runs = planned(file, budget, plugin, store, only, trust=trust_plugins, create=not dry_run)
+    from creditscope.study.driver import StudyOptions
+
+    options = StudyOptions(retry_failed, audit_again, device, data_dir, snapshot_every, stack=study.stack)
     if dry_run:
         from creditscope.study.display.status import dry_run_page
 
-        say(dry_run_page(runs, store))
+        say(dry_run_page(runs, store, options))
         return 0
-    from creditscope.study.driver import StudyOptions
     from creditscope.study.execution import closing, execute
 
-    options = StudyOptions(retry_failed, audit_again, device, data_dir, snapshot_every, stack=study.stack)
     summary = execute(runs, store, _engine(workers, ray, cpus, gpus), options)
     say(closing(summary, runs, store))
     if summary.starved:

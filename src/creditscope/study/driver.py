@@ -90,7 +90,8 @@ class _Drive:
             reused=[key for key, state in settled.items() if state is RunState.DONE],
             failed=[key for key, state in settled.items() if state is RunState.FAILED],
         )
-        board.begin(runs, len(self.summary.reused), learn_pace(runs, store, self.summary.reused), engine.workers)
+        done, failed = len(self.summary.reused), len(self.summary.failed)
+        board.begin(runs, done, failed, learn_pace(runs, store, self.summary.reused), engine.workers)
         board.wait_for(self.waiting)
         if options.stack > 1 and not engine.stacks:
             board.line("Here every run is trained by itself: only processes of this machine train stacks.")

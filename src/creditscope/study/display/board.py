@@ -40,11 +40,11 @@ class Board:
     ) -> None:
         """Plain lines leave nothing to restore."""
 
-    def begin(self, runs: Plan, done: int, pace: Pace, workers: int) -> None:
-        """Begin a study of which some runs are done."""
+    def begin(self, runs: Plan, done: int, failed: int, pace: Pace, workers: int) -> None:
+        """Begin a study of which some runs are done, and some have failed and are not run again."""
         self._runs = runs
-        self._pace, self._workers, self.ended = pace, workers, done
-        self.line(f"{counted(len(runs), 'run')}: {done} done, {len(runs) - done} to run, {workers} in parallel")
+        self._pace, self._workers, self.ended = pace, workers, done + failed
+        self.line(f"{tally(len(runs), done, failed)}, {workers} in parallel")
 
     @cached_property
     def _labels(self) -> dict[str, str]:
@@ -141,11 +141,13 @@ class LiveBoard(Board):
     ) -> None:
         self._bars.stop()
 
-    def begin(self, runs: Plan, done: int, pace: Pace, workers: int) -> None:
+    def begin(self, runs: Plan, done: int, failed: int, pace: Pace, workers: int) -> None:
         """Add the bar of the study."""
-        super().begin(runs, done, pace, workers)
+        super().begin(runs, done, failed, pace, workers)
         unit = "run" if len(runs) == 1 else "runs"
-        self._tasks["study"] = self._bars.add_task("the study", total=len(runs), completed=done, unit=unit, left="")
+        self._tasks["study"] = self._bars.add_task(
+            "the study", total=len(runs), completed=self.ended, unit=unit, left=""
+        )
 
     def start(self, key: str) -> None:
         """Add a bar."""
@@ -176,6 +178,12 @@ class LiveBoard(Board):
         if "study" in self._tasks:
             left = _left(self.seconds_left()).lstrip(", ")
             self._bars.update(self._tasks["study"], completed=self.ended, left=left)
+
+
+def tally(total: int, done: int, failed: int) -> str:
+    """The runs of a study before it starts; `failed` are those that are not run again."""
+    left = f", {failed} failed" if failed else ""
+    return f"{counted(total, 'run')}: {done} done{left}, {total - done - failed} to run"
 
 
 def _left(seconds: float | None) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from creditscope.records.labels import counted
 from creditscope.records.run import RunRecord
 from creditscope.report.text import page
 from creditscope.report.views import from_runs
 from creditscope.runs.spec import RunSpec
+from creditscope.study.display.board import tally
 from creditscope.study.failure import Failure
 from creditscope.study.lock import RunProgress
 from creditscope.study.plan import Plan, run_labels
@@ -16,14 +19,18 @@ from creditscope.study.saved_runs import beside_controls
 from creditscope.study.status import StudyStatus, duration, since
 from creditscope.study.store import RunState, Store
 
+if TYPE_CHECKING:
+    from creditscope.study.driver import StudyOptions
 
-def dry_run_page(runs: Plan, store: Store) -> str:
-    """The runs that a study would execute."""
-    missing = [key for key, state in store.ended_states(runs).items() if state is not RunState.DONE]
-    names = run_labels(runs) if missing else {}
-    return "\n".join(
-        [f"{counted(len(runs), 'run')}, {len(missing)} to run", *(f"  {key}  {names[key]}" for key in missing)]
-    )
+
+def dry_run_page(runs: Plan, store: Store, options: StudyOptions) -> str:
+    """The runs that a study would execute with these options; those that are trained are only audited."""
+    ended = store.ended_states(runs)
+    wanted = [key for key, state in ended.items() if options.asks_for(key, state, store)]
+    left = Counter(ended[key] for key in ended.keys() - set(wanted))
+    names = run_labels(runs) if wanted else {}
+    lines = [f"  {key}  {names[key]}{'' if store.trained(key) is None else ': audit only'}" for key in wanted]
+    return "\n".join([tally(len(runs), left[RunState.DONE], left[RunState.FAILED]), *lines])
 
 
 def status_page(title: str, runs: Plan, status: StudyStatus, store: Store, *, each: bool) -> str:
