@@ -11,6 +11,7 @@ import pytest
 from tests.papers.made import EXPLODED, run
 from tests.study.made import PretendEngine, failing
 
+from creditscope.errors import NoRoom, OutOfResources
 from creditscope.papers import installed
 from creditscope.papers.paper import Experiment, Paper, RunGroup
 from creditscope.papers.published import PublishedFigures
@@ -235,6 +236,18 @@ def test_when_everything_is_run_the_others_go_on(tiny, creditscope):
     assert len(tiny.jobs) == 6
     assert Path(WRITTEN[0]).exists()
     assert "not run" in Path("results/tables/far.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("error", "code"), [(NoRoom, 74), (OutOfResources, 75)])
+def test_a_machine_that_is_out_of_disk_or_memory_stops_every_experiment(tiny, creditscope, error, code):
+    def starved(job: Job) -> RunResult:
+        raise error("There is no more of it.")
+
+    tiny.answer = starved
+    done = creditscope("reproduce", "little", "--data-dir", "data")
+    assert done.code == code
+    assert "There is no more of it." in done.err
+    assert not Path(WRITTEN[0]).exists()
 
 
 def test_runs_that_fail_are_named_and_done_again_on_request(tiny, creditscope):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from creditscope.commands import command, say, width
-from creditscope.errors import CreditscopeError, UnknownName
+from creditscope.errors import CreditscopeError, NoRoom, OutOfResources, UnknownName
 from creditscope.files import check_folder
 from creditscope.terminal import complain
 
@@ -132,9 +132,14 @@ def _list(archive: RunArchive, workers: int | None, names: list[str]) -> int:
 
 
 def _attempt(step: Callable[[], bool], failed: str, *, go_on: bool) -> bool:
-    """Whether a step succeeded; with several experiments a failing one is reported, and the others continue."""
+    """Whether a step succeeded; with several experiments a failing one is reported, and the others continue.
+
+    A machine that is out of disk or memory stops them all: the others would meet the same.
+    """
     try:
         return step()
+    except (NoRoom, OutOfResources):
+        raise
     except CreditscopeError as error:
         if not go_on:
             raise
