@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from tests.study.made import TWELVE, PretendEngine, failing, record
 
-from creditscope.errors import DataUnavailable, NoRoom
+from creditscope.errors import BadFile, DataUnavailable, NoRoom
 from creditscope.study.declaration import Study
 from creditscope.study.display.board import Board, LiveBoard
 from creditscope.study.driver import StudyOptions, run_study
@@ -146,6 +146,17 @@ def test_a_full_disk_stops_the_study_and_blames_no_run(store, reports):
     counts = study_status(RUNS, store).counts
     assert (counts[RunState.DONE], counts[RunState.FAILED], counts[RunState.RUNNING]) == (2, 0, 0)
     assert not list(store.folder.glob("*.lock"))
+
+
+def test_a_store_without_permission_stops_the_study_with_words_of_its_own(store, reports):
+    error = RunError("BadFile: KEY.snapshot cannot be written: Permission denied.", "", lacking="permission")
+    engine = PretendEngine(lambda job: RunResult(error=error))
+    with pytest.raises(BadFile, match="Permission denied(?s:.*)Check the permissions of the store") as raised:
+        drive(store, engine)
+    assert raised.value.exit_code == 2
+    assert "Make room" not in str(raised.value)
+    assert engine.stopped
+    assert not list(store.folder.glob("*.failed.json")) + list(store.folder.glob("*.lock"))
 
 
 def test_data_that_are_gone_stop_the_study_and_blame_no_run_unless_it_ran_elsewhere(store, reports):

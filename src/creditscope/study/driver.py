@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from creditscope.errors import DataUnavailable, NoRoom
+from creditscope.errors import BadFile, DataUnavailable, NoRoom
 from creditscope.records.run import RunRecord
 from creditscope.study.display.board import Board
 from creditscope.study.engines.engine import Engine, EpochDone, RunEnded
@@ -180,14 +180,8 @@ class _Drive:
     def _end(self, event: RunEnded) -> None:
         """Keep the result or the failure, then release the lock."""
         key, result = event.key, event.result
-        if result.error is not None and result.error.lacking == "disk":
-            raise NoRoom(
-                f"The study stops: {result.error.message}\n"
-                "Every other run would fail in the same way. Finished runs are kept. "
-                "Make room, then run the same command again."
-            )
-        if result.error is not None and result.error.lacking == "data" and self.engine.local:
-            raise DataUnavailable(f"The study stops: {result.error.message}")  # another machine may have them
+        if result.error is not None:
+            self._check_others_can_run(result.error)
         if result.record:
             self._keep(key, result)
         if result.error is not None and result.error.lacking == "memory":
@@ -196,6 +190,19 @@ class _Drive:
         elif result.error is not None:
             self._fail(key, result.error)
         self.held.pop(key).release()
+
+    def _check_others_can_run(self, error: RunError) -> None:
+        """Stop the study for an error that no run is to blame for, and that every other run would meet."""
+        stops = f"The study stops: {error.message}"
+        others = "Every other run would fail in the same way. Finished runs are kept."
+        if error.lacking == "disk":
+            raise NoRoom(f"{stops}\n{others} Make room, then run the same command again.")
+        if error.lacking == "permission":
+            raise BadFile(
+                f"{stops}\n{others} Check the permissions of the store and of the datasets, or choose another --store."
+            )
+        if error.lacking == "data" and self.engine.local:  # another machine may have them
+            raise DataUnavailable(stops)
 
     def _keep(self, key: str, result: RunResult) -> None:
         record = RunRecord.parse(result.record, f"the result of {key}")

@@ -43,14 +43,15 @@ class Job:
     beside: tuple[Job, ...] = ()
 
 
-Lacking = Literal["", "disk", "memory", "data"]
+Lacking = Literal["", "disk", "permission", "memory", "data"]
 
 
 @dataclass(frozen=True, slots=True)
 class RunError:
     """What went wrong in a run.
 
-    lacking   what the machine lacked, if the run is not to blame: with "disk" or "data" every other run would fail too
+    lacking   what the machine lacked, if the run is not to blame: without disk, permission or data every other run
+              would fail too
     """
 
     message: str
@@ -180,8 +181,11 @@ def _audited(checkpoint: Checkpoint, job: Job) -> Checkpoint:
 def _run_error(error: Exception, stage: Literal["train", "audit"]) -> RunError:
     origin = error.__cause__ if isinstance(error.__cause__, OSError) else error
     machine = machine_error(error)
-    disk = isinstance(machine, NoRoom) or (isinstance(origin, OSError) and origin.errno in LOCKED)
-    lacking: Lacking = "disk" if disk else "memory" if machine is not None else ""
+    lacking: Lacking = ""
+    if machine is not None:
+        lacking = "disk" if isinstance(machine, NoRoom) else "memory"
+    elif isinstance(origin, OSError) and origin.errno in LOCKED:
+        lacking = "permission"
     if not lacking and isinstance(error, DataUnavailable):
         return RunError(str(error), traceback.format_exc(), stage, "data")
     message = str(machine).partition("\n")[0] if lacking == "memory" else f"{type(error).__name__}: {error}"
