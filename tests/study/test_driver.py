@@ -78,7 +78,9 @@ def test_a_network_that_could_not_be_audited_is_kept_with_the_reason(store):
     drive(store, PretendEngine(lambda job: replace(audited(job), error=error)))
     key = next(iter(RUNS))
     assert store.ended(key) is RunState.FAILED
-    assert store.failure(key).stage == "audit"
+    assert (store.failure(key).stage, store.failure(key).attempts) == ("audit", 1)
+    drive(store, PretendEngine(lambda job: replace(audited(job), error=error)), retry=True)
+    assert store.failure(key).attempts == 2
     engine = PretendEngine()
     drive(store, engine, retry=True)
     assert all(job.trained == store.folder / job.key for job in engine.jobs)  # audited again, not trained again

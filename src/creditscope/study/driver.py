@@ -182,13 +182,14 @@ class _Drive:
         key, result = event.key, event.result
         if result.error is not None:
             self._check_others_can_run(result.error)
+        before = self.store.failure(key)
         if result.record:
             self._keep(key, result)
         if result.error is not None and result.error.lacking == "memory":
             self.summary.starved.append(key)  # no failure of the run: the same command tries it again
             self.board.failed(key, result.error.message)
         elif result.error is not None:
-            self._fail(key, result.error)
+            self._fail(key, result.error, before)
         self.held.pop(key).release()
 
     def _check_others_can_run(self, error: RunError) -> None:
@@ -214,8 +215,9 @@ class _Drive:
             self.summary.done.append(key)
             self.board.done(key, record)
 
-    def _fail(self, key: str, error: RunError) -> None:
+    def _fail(self, key: str, error: RunError, before: Failure | None) -> None:
         spec = self.runs[key].model_dump(mode="json")
-        self.store.fail(Failure(key=key, spec=spec, stage=error.stage, error=error.message, traceback=error.traceback))
+        failure = Failure(key=key, spec=spec, stage=error.stage, error=error.message, traceback=error.traceback)
+        self.store.fail(failure, before)
         self.summary.failed.append(key)
         self.board.failed(key, error.message)

@@ -206,9 +206,12 @@ class Store:
         record.to_json(without_link(self.place(key) / RECORD))
         self._settled(key)
 
-    def fail(self, failure: Failure) -> None:
-        """Write why a run failed, and count the attempts."""
-        before = self.failure(failure.key)
+    def fail(self, failure: Failure, before: Failure | None = None) -> None:
+        """Write why a run failed, and count the attempts.
+
+        before   its last failure, if that was removed when the trained network was kept
+        """
+        before = before or self.failure(failure.key)
         attempts = 1 if before is None else before.attempts + 1
         stamped = failure.model_copy(update={"attempts": attempts, "when": time.strftime("%Y-%m-%dT%H:%M:%S%z")})
         write_text(without_link(self._failed(failure.key)), stamped.model_dump_json(indent=1) + "\n")
