@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -364,6 +365,20 @@ def test_a_store_opens_over_the_results_of_the_current_folder_or_those_that_are_
         open_store(tmp_path / "runs", [Path("nowhere")])
     with pytest.raises(BadFile, match="cannot be read: File name too long"):
         open_store(tmp_path / ("x" * 300))
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_refused_and_no_descriptor_stays_open(store, monkeypatch, number):
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    (store.folder / f"{KEY}.lock").touch()
+    monkeypatch.setattr(lock_module.fcntl, "flock", no_locks)
+    before = len(list(Path("/dev/fd").iterdir()))
+    for ask in (store.lock, store.progress):
+        with pytest.raises(BadFile, match=f"{KEY}.lock cannot be locked: {os.strerror(number)}"):
+            ask(KEY)
+    assert len(list(Path("/dev/fd").iterdir())) == before
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "another file"])

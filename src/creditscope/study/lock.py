@@ -45,13 +45,16 @@ class RunLock:
             except OSError as error:
                 raise BadFile(
                     f"The store cannot be written: {path}: {error.strerror}.\n"
-                    "No run could be kept. Choose another folder, or make room."
+                    "No run could be kept. Check its permissions and its free space, or choose another folder."
                 ) from error
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(descriptor)
                 return None
+            except OSError as error:
+                os.close(descriptor)
+                raise _no_locks(path, error) from error
             if _same_file(path, descriptor):
                 return cls(path, descriptor)
             os.close(descriptor)  # its last owner removed it between our two calls
@@ -68,6 +71,15 @@ class RunLock:
         """Remove the file, then unlock it, so that no other process finds it unlocked."""
         self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
+
+
+def _no_locks(path: Path, error: OSError) -> BadFile:
+    """The error for a file system that grants no locks, such as some network mounts."""
+    return BadFile(
+        f"{path} cannot be locked: {error.strerror}.\n"
+        "Two processes could execute the same run at once. Use a store on a file system with file locks, such as a "
+        "local disk, by --store."
+    )
 
 
 def _same_file(path: Path, descriptor: int) -> bool:
@@ -89,6 +101,8 @@ def holder(path: Path) -> RunProgress | None:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return _read(descriptor)
+    except OSError as error:
+        raise _no_locks(path, error) from error
     finally:
         os.close(descriptor)
     return None
