@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 
 import pytest
 from tests.study.made import record, write_study
 from tests.study.test_tables import HEALTHY, report
 
 from creditscope.cli import run
+from creditscope.reading import ZEROS, sealed
 from creditscope.study.declaration import Study
 from creditscope.study.failure import Failure
 from creditscope.study.plan import plan
@@ -94,6 +96,27 @@ def test_show_gives_the_audit_of_a_run_or_the_traceback_of_a_failure(study, stor
     assert "Traceback: here" in capsys.readouterr().out
     assert run(["study", "show", "zz"]) == 2
     assert "There is no run 'zz' in runs" in capsys.readouterr().err
+
+
+def test_only_the_record_that_is_shown_is_read_in_full_and_one_that_cannot_be_read_is_skipped(
+    study, store, capsys, monkeypatch
+):
+    key, *_, other, _ = plan(Study.read(study))
+    content = json.dumps({"checksum": ZEROS, "key": other, "schema_version": 99})
+    (store.place(other) / "record.json").write_bytes(sealed(content.encode()))
+    read, whole = [], Store.record
+    monkeypatch.setattr(Store, "record", lambda self, key: read.append(key) or whole(self, key))
+    assert run(["study", "show", key]) == 0
+    assert "no frozen-block control was supplied" not in capsys.readouterr().out
+    assert read == [key, other]  # the second one has no summary
+
+
+def test_a_comparison_reads_no_record_in_full(study, store, capsys, monkeypatch):
+    assert run(["study", "compare", str(study)]) == 0
+    before = capsys.readouterr().out
+    monkeypatch.setattr(Store, "record", lambda self, key: pytest.fail("a whole record was read"))
+    assert run(["study", "compare", str(study)]) == 0
+    assert capsys.readouterr().out == before
 
 
 def test_export_is_tidy_and_its_records_can_be_layered(study, store, capsys):

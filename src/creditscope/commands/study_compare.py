@@ -50,7 +50,8 @@ def compare(
     _, runs = planned(file, budget, plugin, store, only, trust=trust_plugins)
     tell_damage(runs, store)
     rows = audit_table(runs, store)
-    images = {seed.key: store.record(seed.key).test_images for row in rows for seed in row.seeds}
+    summaries = (store.summary(seed.key, control=True) for row in rows for seed in row.seeds)
+    images = {summary.key: summary.test_images for summary in summaries if summary is not None}
     comparisons = compare_rows(rows, by, images=images, unmatched=unmatched)
     say(as_json(comparisons) if json else comparison_page(comparisons, width() if sys.stdout.isatty() else WIDE))
     if plot is not None:

@@ -17,7 +17,7 @@ def find_frozen_control(folder: Path, spec: RunSpec) -> tuple[RunRecord | None, 
     if spec.control != "none":
         return None, ""
     wanted = spec.control_spec("frozen").key
-    for records in (_own(folder), _beside(folder)):
+    for records in (_own(folder), _beside(folder, wanted)):
         for record in records:
             if record.key == wanted and record.diverged is None:
                 return record, ""
@@ -29,9 +29,10 @@ def _own(folder: Path) -> Iterator[RunRecord]:
     return map(read_record, sorted((folder / CONTROLS).glob(f"*/{RECORD}")))
 
 
-def _beside(folder: Path) -> Iterator[RunRecord]:
-    """The records in the sibling folders; a file that is not a record is skipped."""
-    for path in sorted(folder.resolve().parent.glob(f"*/{RECORD}")):
+def _beside(folder: Path, wanted: str) -> Iterator[RunRecord]:
+    """The records in the sibling folders, that of the folder `wanted` first; a file that is not a record is skipped."""
+    siblings = folder.resolve().parent
+    for path in sorted(siblings.glob(f"*/{RECORD}"), key=lambda path: (path.parent.name != wanted, path)):
         try:
             yield read_record(path)
         except BadFile:

@@ -7,7 +7,7 @@ its control, by `creditscope audit FOLDER`, stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from creditscope.errors import BadFile
 from creditscope.protocols import PROTOCOLS
 from creditscope.records.folder import RECORD, read_record
 from creditscope.records.run import RunRecord
+from creditscope.records.summary import Judgeable
 from creditscope.report.study_views import beside_control
 from creditscope.report.views import AuditView, gather
 from creditscope.runs.spec import read_spec
@@ -29,13 +30,16 @@ def saved_views(source: Path) -> list[AuditView]:
     return beside_controls(gather(source), _records_near(source))
 
 
-def beside_controls(views: Sequence[AuditView], others: Iterable[RunRecord] = ()) -> list[AuditView]:
-    """The views, each run judged beside its frozen control; that is looked for among them, then among `others`."""
+def beside_controls(views: Sequence[AuditView], others: Iterable[Judgeable] = ()) -> list[AuditView]:
+    """The views, each run judged beside its frozen control; that is looked for among them, then among `others`.
+
+    `others` are only read if a view was saved without its control.
+    """
     views = [_in_current_words(view) for view in views]
     waiting = {view.report.protocol for view in views if view.report is not None and _lacks_control(view)}
     if not waiting:
         return views
-    records = {record.key: record for record in others if record.spec.get("control") == "frozen"}
+    records: dict[str, Judgeable] = {record.key: record for record in others if record.spec.get("control") == "frozen"}
     records |= {view.run.key: view.run for view in views if view.run is not None}
     for protocol in waiting:
         if protocol in PROTOCOLS and not PROTOCOLS[protocol].needs_network:
@@ -63,7 +67,7 @@ def _joined(view: AuditView, seeds: dict[str, SeedRow], protocol: str) -> AuditV
     return beside_control(view, seed, protocol) if view.report and view.report.protocol == protocol else view
 
 
-def _judged(records: dict[str, RunRecord], protocol: str) -> dict[str, SeedRow]:
+def _judged(records: Mapping[str, Judgeable], protocol: str) -> dict[str, SeedRow]:
     """Every run by key, judged beside its control; a record without a valid spec has none."""
     runs: Plan = {}
     for key, record in records.items():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from creditscope.errors import BadFile
 from creditscope.records.labels import counted
 from creditscope.records.run import RunRecord
+from creditscope.records.summary import Judgeable
 from creditscope.report.text import page
 from creditscope.report.views import from_runs
 from creditscope.runs.spec import RunSpec
@@ -88,11 +91,18 @@ def run_page(key: str, store: Store, width: int, *, full: bool = False) -> str:
     ]
     if record.diverged is not None:
         lines.append(f"diverged in epoch {record.diverged.epoch + 1}: {record.diverged.why}")
-    keys = [other for other in store.keys() if store.record_path(other) is not None]  # noqa: SIM118
-    others = [store.record(other) for other in keys if other != key]
-    report = beside_controls(from_runs([record, *others])[:1], others)[0].report
+    report = beside_controls(from_runs([record]), _others(key, store))[0].report
     lines.append("" if report is not None else "not audited: creditscope study run audits it")
     return "\n".join(lines if report is None else [*lines, page(report, width, full=full)])
+
+
+def _others(key: str, store: Store) -> Iterator[Judgeable]:
+    """The other runs of a store without their reports, one after another; one that cannot be read is skipped."""
+    for other in store.keys():  # noqa: SIM118  a store is not a mapping
+        with suppress(BadFile):
+            summary = store.summary(other, control=True) if other != key else None
+            if summary is not None:
+                yield summary
 
 
 def _bound(record: RunRecord, *, kept: bool) -> str:
