@@ -88,10 +88,10 @@ def spec_of(study: Study, settings: Settings, plugins: Sequence[str] = ()) -> Ru
         return RunSpec.model_validate(fields, strict=True)
     except ValidationError as error:
         key, why = first_problem(error)
-        return refuse(study.source, table_of(study, key), key, f"{why}.", InvalidInput)
+        return refuse(study.source, declaring_table(study, key), key, f"{why}.", InvalidInput)
 
 
-def table_of(study: Study, key: str) -> str:
+def declaring_table(study: Study, key: str) -> str:
     """The table of the file that holds a setting."""
     for name, budget in study.budgets.items():
         if key in budget.settings and key not in study.fixed and key not in study.grid:
@@ -174,12 +174,12 @@ def _check_part(study: Study, spec: RunSpec, part: str) -> None:
     """Refuse a name that is not registered, and options that it does not have."""
     name, entries = getattr(spec, part), registered(part)
     if name not in entries:
-        refuse(study.source, table_of(study, part), part, unknown(part, name, entries))
+        refuse(study.source, declaring_table(study, part), part, unknown(part, name, entries))
     known = options_of(part, entries[name])
     for option, value in getattr(spec, f"{part}_options").items():
         key = f"{part}.{option}"
         if option in known and isinstance(value, tuple) and not isinstance(known[option], tuple):
             why = f"expected one value, got {list(value)}; a list of values belongs in [grid]."
-            refuse(study.source, table_of(study, key), key, why, InvalidInput)
+            refuse(study.source, declaring_table(study, key), key, why, InvalidInput)
         if option not in known:
-            refuse(study.source, table_of(study, key), key, unknown(f"option of {part} {name!r}", option, known))
+            refuse(study.source, declaring_table(study, key), key, unknown(f"option of {part} {name!r}", option, known))
