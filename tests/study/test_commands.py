@@ -94,6 +94,11 @@ def test_show_gives_the_audit_of_a_run_or_the_traceback_of_a_failure(study, stor
     assert f'"key": "{done[0]}"' in capsys.readouterr().out
     assert run(["study", "show", last]) == 0
     assert "Traceback: here" in capsys.readouterr().out
+    assert run(["study", "show", last, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["error"] == "ValueError: no"
+    store.snapshot("00000000000000aa").write_bytes(b"state")  # a run with neither a record nor a failure
+    assert run(["study", "show", "00000000000000aa", "--json"]) == 2
+    assert "There is no finished run 00000000000000aa" in capsys.readouterr().err
     assert run(["study", "show", "zz"]) == 2
     assert "There is no run 'zz' in runs" in capsys.readouterr().err
 

@@ -171,7 +171,7 @@ def show(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The key of a run, or its first digits.")],
     folder: Folder = Path("runs"),
     results: Results = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the stored record.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the stored record, or the stored failure.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Print every finding, column and number of its audit.")] = False,
 ) -> int:
     """Show one run: its settings, its results and its audit, or why it failed."""
@@ -184,12 +184,13 @@ def show(
         raise UnknownName(
             f"There is no run {key!r} in {folder}.{some}\nGive a key from `creditscope study status --runs`."
         )
+    if json:
+        failure = store.failure(matching[0]) if store.record_path(matching[0]) is None else None
+        say(store.record(matching[0]).to_json().rstrip("\n") if failure is None else failure.model_dump_json(indent=1))
+        return 0
     from creditscope.study.display.status import run_page
 
-    if json and store.record_path(matching[0]) is not None:
-        say(store.record(matching[0]).to_json().rstrip("\n"))
-    else:
-        say(run_page(matching[0], store, width(), full=full))
+    say(run_page(matching[0], store, width(), full=full))
     return 0
 
 
