@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from creditscope.errors import CreditscopeError, InvalidInput
+from creditscope.records import labels
 from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 from creditscope.study.expansion import expand
-from creditscope.study.plan import plan
+from creditscope.study.plan import _sources, plan
 
 
 @given(
@@ -160,6 +163,12 @@ def test_an_expansion_is_remembered_until_the_study_or_the_code_changes(tmp_path
     monkeypatch.setattr("creditscope.study.plan.__version__", "99")
     with pytest.raises(pytest.fail.Exception):
         plan(study, store=tmp_path)
+
+
+def test_a_stored_expansion_depends_on_every_file_that_declares_a_run():
+    ours = [kind for kind in RunSpec.__mro__ if kind.__module__.startswith("creditscope.")]
+    assert {Path(inspect.getfile(kind)).resolve() for kind in ours} <= set(_sources())
+    assert Path(labels.__file__).resolve() in _sources()
 
 
 def test_a_damaged_memory_is_made_anew(tmp_path):

@@ -21,6 +21,7 @@ from creditscope.runs.spec import RunSpec
 from creditscope.study.declaration import Study
 from creditscope.study.store import check_key
 
+PACKAGE = Path(__file__).resolve().parents[1]
 EXPANDED = "expanded"  # the folder of a store that holds expanded studies
 Plan = dict[str, RunSpec]  # by key, in the order of the study
 
@@ -93,17 +94,21 @@ def _ours(specs: Sequence[RunSpec]) -> bool:
     return not any(spec.plugins for spec in specs) and all(module.startswith("creditscope.") for module in modules)
 
 
+def _sources() -> list[Path]:
+    """The files behind names, options and keys."""
+    folders = [PACKAGE / name for name in ("networks", "methods", "datasets")]
+    return [
+        PACKAGE / "training" / "recipe.py",
+        *(PACKAGE / "records" / f"{name}.py" for name in ("declared", "labels", "record")),
+        *(PACKAGE / "runs" / f"{name}.py" for name in ("run", "spec")),
+        *(PACKAGE / f"{name}.py" for name in ("options", "control")),
+        *(PACKAGE / "study" / f"{name}.py" for name in ("declaration", "expansion")),
+        *(file for folder in folders for file in sorted(folder.glob("*.py"))),
+    ]
+
+
 def _digest(study: Study, budget: str | None, plugins: Sequence[str]) -> str:
     """A hash of everything that decides the expansion: the study, and the files behind names, options and keys."""
-    package = Path(__file__).resolve().parents[1]
-    folders = [package / name for name in ("networks", "methods", "datasets")]
-    single = [
-        package / "training" / "recipe.py",
-        *(package / "runs" / f"{name}.py" for name in ("run", "spec")),
-        *(package / f"{name}.py" for name in ("options", "control")),
-        *(package / "study" / f"{name}.py" for name in ("declaration", "expansion")),
-    ]
-    files = [*single, *(file for folder in folders for file in sorted(folder.glob("*.py")))]
-    stamps = [(str(file.relative_to(package)), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    stamps = [(str(file.relative_to(PACKAGE)), file.stat().st_size, file.stat().st_mtime_ns) for file in _sources()]
     content = [__version__, stamps, study.model_dump(mode="json"), budget, list(plugins)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
