@@ -22,6 +22,11 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
+def test_every_claim_and_finding_says_when_it_holds():
+    for paper in installed_papers().values():
+        assert all(claim.holds_if for claim in (*paper.claims, *paper.findings))
+
+
 def test_hao2026_is_installed():
     assert "hao2026" in installed_papers()
 

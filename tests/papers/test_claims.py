@@ -59,8 +59,9 @@ def test_every_run_is_a_case_named_by_its_group_and_seed():
 
 
 def test_a_function_becomes_the_claim_that_it_answers():
-    @claim("It is so", "speed")
+    @claim("It is so", "speed", holds_if="always")
     def so(archive):
         return decide([TRUE], 1)
 
-    assert (so.statement, so.experiment, so.ask(archive(MADE)).status) == ("It is so", "speed", "holds")
+    assert (so.statement, so.experiment, so.holds_if) == ("It is so", "speed", "always")
+    assert so.ask(archive(MADE)).status == "holds"

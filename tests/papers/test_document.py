@@ -54,6 +54,7 @@ def test_every_claim_stands_with_its_computed_status(name):
     short, claimed, found = rows_of(PAGES[name], f"| {CLAIM.statement} |")
     assert claimed == found
     assert claimed.startswith(short.removesuffix("|").rstrip())
+    assert f"| {CLAIM.holds_if} | **{STATUS[name]}** |" in claimed
     assert f"| **{STATUS[name]}** | {answer.because} | [speed](../results/tables/speed.md) |" in claimed
     assert all(f"../results/records/{key}.json" in claimed for key in answer.keys)
 

@@ -38,16 +38,17 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sentence, the experiment whose runs answer it, and the function that does."""
+    """A sentence, the experiment whose runs answer it, the function that does, and its rule in words for the page."""
 
     statement: str
     experiment: str
     ask: Callable[[RunArchive], Answer]
+    holds_if: str
 
 
-def claim(statement: str, experiment: str) -> Callable[[Callable[[RunArchive], Answer]], Claim]:
-    """Make a claim of the function below: it answers this sentence from the runs of an experiment."""
-    return lambda ask: Claim(statement, experiment, ask)
+def claim(statement: str, experiment: str, *, holds_if: str) -> Callable[[Callable[[RunArchive], Answer]], Claim]:
+    """Make a claim of the function below: it answers this sentence from the runs of an experiment, by this rule."""
+    return lambda ask: Claim(statement, experiment, ask, holds_if)
 
 
 def each_run(runs: SelectedRuns, judge: Callable[[RunRecord], tuple[str, bool | None]], group: str = "") -> list[Case]:

@@ -41,6 +41,9 @@ Limits are wide because seeds are few: with three seeds on either side the quant
 and {t_quantile(2.0):.1f} standard errors, with two seeds of ours alone it is {t_quantile(1.0):.1f}; every table prints
 the standard error, its degrees of freedom and where the spread comes from. Our runs are shorter than the published ones
 where the table says so, and a difference may be due to that alone."""
+CASES = """The sentences are ours, after the paper. Each run, or group of runs, is one case: a claim **fails** with a
+single case against it, **holds** if every case that its rule needs has been run and meets the rule, and is
+**undecided** otherwise."""
 MORE = {
     "claims": "Claims and findings, with their runs",
     "verdicts": "Verdicts, seed by seed",
@@ -85,6 +88,7 @@ def _front(archive: RunArchive, name: str, tables: Sequence[ComparisonTable], pl
         abstract(archive, tables, places.tables),
         picture(compared_numbers(paper, tables), name, places.images),
         "## What the paper claims",
+        CASES,
         _claims([(claim, claim.ask(archive)) for claim in paper.claims], places, runs=False),
         *(verdict_section(archive, paper.verdicts, tables, places) if paper.verdicts is not None else ()),
         *(curve_section(archive, paper.curves, name, places.images) if paper.curves is not None else ()),
@@ -116,6 +120,7 @@ def _claims_page(archive: RunArchive, places: Places) -> list[str]:
     paper = archive.paper
     return [
         "## What the paper claims",
+        CASES,
         _claims([(claim, claim.ask(archive)) for claim in paper.claims], places),
         "## Further findings",
         *_findings([(claim, claim.ask(archive)) for claim in paper.findings], places),
@@ -149,6 +154,7 @@ def _claims(answered: Sequence[tuple[Claim, Answer]], places: Places, *, runs: b
     rows = [
         (
             escaped(claim.statement),
+            escaped(claim.holds_if),
             f"**{answer.status}**",
             escaped(answer.because),
             places.table(claim.experiment),
@@ -156,7 +162,7 @@ def _claims(answered: Sequence[tuple[Claim, Answer]], places: Places, *, runs: b
         )
         for claim, answer in answered
     ]
-    heads = ("claim", "our records say", "because", "experiment")
+    heads = ("claim", "holds if", "our records say", "because", "experiment")
     return markdown_table((*heads, "runs") if runs else heads, rows)
 
 

@@ -11,6 +11,7 @@ from creditscope_papers.akrout2019.rows import BP, DECAYED, FA, MIRRORS, PLAIN, 
 EXPERIMENT = "weight_transport"
 SEEDS = 3
 CLOSE = 0.02  # of the accuracy: what seeds of one method differ by
+BEATS = f"on all {SEEDS} seeds its accuracy after the last epoch is higher than FA's, and its credit angle smaller"
 
 
 def _by_seed(archive: RunArchive, where: Where) -> dict[int, tuple[str, RunRecord]]:
@@ -32,19 +33,34 @@ def _beats_fa(archive: RunArchive, where: Where) -> Answer:
     return decide(cases, SEEDS)
 
 
-@claim("Weight mirrors learn better than feedback alignment, with credit nearer to the gradient", EXPERIMENT)
+@claim(
+    "Weight mirrors (learning rate 0.05) learn better than feedback alignment (0.2), with credit nearer to the "
+    "gradient",
+    EXPERIMENT,
+    holds_if=BEATS,
+)
 def mirrors_beat_fa(archive: RunArchive) -> Answer:
     """At the learning rates of the public code."""
     return _beats_fa(archive, MIRRORS)
 
 
-@claim("Kolen-Pollack learns better than feedback alignment, with credit nearer to the gradient", EXPERIMENT)
+@claim(
+    "Kolen-Pollack (no decay, learning rate 0.3) learns better than feedback alignment (0.2), with credit nearer to "
+    "the gradient",
+    EXPERIMENT,
+    holds_if=BEATS,
+)
 def kolen_pollack_beats_fa(archive: RunArchive) -> Answer:
     """As the public code has it, without decay."""
     return _beats_fa(archive, PLAIN)
 
 
-@claim("Kolen-Pollack is as accurate as backprop", EXPERIMENT)
+@claim(
+    "Kolen-Pollack (no decay, learning rate 0.3) is as accurate as backprop (0.2)",
+    EXPERIMENT,
+    holds_if=f"on all {SEEDS} seeds its accuracy after the last epoch lies no more than {100 * CLOSE:g} points below "
+    "backprop's",
+)
 def as_accurate_as_bp(archive: RunArchive) -> Answer:
     """Within two points on every seed; its learning rate is 0.3 where BP's is 0.2."""
     ours, theirs, cases = _by_seed(archive, PLAIN), _by_seed(archive, BP), []
@@ -55,7 +71,12 @@ def as_accurate_as_bp(archive: RunArchive) -> Answer:
     return decide(cases, SEEDS)
 
 
-@claim("With decay B reaches W to within a degree; without it the angle only shrinks as the weights grow", EXPERIMENT)
+@claim(
+    "With decay B reaches W to within a degree; without it the angle only shrinks as the weights grow",
+    EXPERIMENT,
+    holds_if=f"on all {SEEDS} seeds the angle between B and W of the last layer ends below 1° with decay 0.001 and "
+    "above 1° without; learning rate 0.3",
+)
 def decay_closes_the_angle(archive: RunArchive) -> Answer:
     """The weight angle of the last layer after the last epoch."""
     plain, decayed, cases = _by_seed(archive, PLAIN), _by_seed(archive, DECAYED), []

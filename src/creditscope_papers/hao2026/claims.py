@@ -36,7 +36,11 @@ def fires(seed: SeedRow, code: str) -> bool | None:
     return seed.findings[code].status.fired if code in seed.findings else None
 
 
-@claim("BP passes on every seed, and no diagnostic fires on it after any epoch of our runs", "main_audit")
+@claim(
+    "BP passes on every seed, and no diagnostic fires on it after any epoch of our runs",
+    "main_audit",
+    holds_if="all 3 seeds PASS, no diagnostic fires at the end, and neither D1 nor D2 after any epoch",
+)
 def bp_is_silent(archive: RunArchive) -> Answer:
     """PASS on every seed; no diagnostic fires at the end, and neither D1 nor D2 after any epoch."""
     cases = []
@@ -60,7 +64,12 @@ def _dfa(archive: RunArchive) -> Iterator[tuple[str, SeedRow]]:
             yield f"index = {index}", seed
 
 
-@claim("DFA fails on every seed with D1, D2 and D3", "main_audit")
+@claim(
+    "DFA fails on every seed with D1, D2 and D3",
+    "main_audit",
+    holds_if='both failures, D1 with D2 and D3, are shown on all 3 seeds, with index = "input", as published, and with '
+    'index = "output"',
+)
 def dfa_fails(archive: RunArchive) -> Answer:
     """Both failure modes are shown on every seed: D1 with D2, and D3."""
     cases = []
@@ -70,7 +79,11 @@ def dfa_fails(archive: RunArchive) -> Answer:
     return decide(cases, len(INDICES) * SEEDS)
 
 
-@claim("DFA is below its frozen control", "main_audit")
+@claim(
+    "DFA is below its frozen control",
+    "main_audit",
+    holds_if="on all 3 seeds of either index the interval of D3 lies below 0",
+)
 def dfa_below_frozen(archive: RunArchive) -> Answer:
     """Every seed lies below its own frozen control, by more than the test images leave open."""
     cases = []
@@ -84,7 +97,12 @@ def dfa_below_frozen(archive: RunArchive) -> Answer:
     return decide(cases, len(INDICES) * SEEDS)
 
 
-@claim("Standard reporting (accuracy and Γ) rejects no method on any seed", "decision_utility")
+@claim(
+    "Standard reporting (accuracy and Γ) rejects no method on any seed",
+    "decision_utility",
+    holds_if="no seed of any method is rejected: its accuracy lies above chance by more than the test images leave "
+    "open, and its clamped mean Γ is positive",
+)
 def standard_reporting_is_blind(archive: RunArchive) -> Answer:
     """Accuracy and Γ reject no method on any seed; one rejection is a counterexample."""
     cases = []
@@ -99,7 +117,12 @@ def standard_reporting_is_blind(archive: RunArchive) -> Answer:
     return decide(cases, len(METHODS))
 
 
-@claim("The penalty 1e-2 removes D1 and D2 from DFA, and D3 still does not pass", "penalty")
+@claim(
+    "The penalty 1e-2 removes D1 and D2 from DFA, and D3 still does not pass",
+    "penalty",
+    holds_if="on all 3 seeds D1 and D2 fire without the penalty and pass with it, where D3 over the seeds fires or is "
+    'undecided; index = "output" (published: "input")',
+)
 def penalty_removes_the_explosion_only(archive: RunArchive) -> Answer:
     """D1 and D2 fire on every seed of plain DFA and pass with λ = 1e-2, where D3 over seeds does not pass."""
     cases = []
@@ -129,7 +152,11 @@ def _depth_does_not_pass(row: AuditRow) -> Case:
     return Case(text, depth.status is not Status.PASS if known else None, keys)
 
 
-@claim('With index = "input" D5 fires on DFA while the reference is valid: layer 0 alone carries Γ', "early_epochs")
+@claim(
+    'With index = "input" D5 fires on DFA while the reference is valid: layer 0 alone carries Γ',
+    "early_epochs",
+    holds_if=f"on all 3 seeds D5 fires after {profiles.SHORT} epochs, and layer 0 has the largest Γ",
+)
 def layer_zero_carries(archive: RunArchive) -> Answer:
     """With index = input D5 fires while the reference is valid, and the layer that carries Γ is layer 0."""
     runs = profiles.early_runs(archive, "input", profiles.SHORT)
@@ -137,7 +164,12 @@ def layer_zero_carries(archive: RunArchive) -> Answer:
     return decide(judged, SEEDS)
 
 
-@claim('With index = "output" the layers from 2 on average |Γ| < 0.05', "early_epochs")
+@claim(
+    'With index = "output" the layers from 2 on average |Γ| < 0.05',
+    "early_epochs",
+    holds_if=f"on all 3 seeds the mean of |Γ_l| over the layers from 2 on is less than {SMALL:g} after the last epoch "
+    "with a valid reference",
+)
 def deep_layers_carry_nothing(archive: RunArchive) -> Answer:
     """With index = output the mean of |Γ_l| over the layers from 2 on is less than 0.05, at the last valid epoch."""
 
@@ -150,7 +182,11 @@ def deep_layers_carry_nothing(archive: RunArchive) -> Answer:
     return decide(each_run(profiles.early_runs(archive, "output", profiles.LONG), judge), SEEDS)
 
 
-@claim("Without a terminal LayerNorm D2 fires after no epoch of our runs", "temporal")
+@claim(
+    "Without a terminal LayerNorm D2 fires after no epoch of our runs",
+    "temporal",
+    holds_if='D2 fires after no epoch of any run without one: DFA with index = "output" (published: "input") and BP',
+)
 def no_collapse_without_layernorm(archive: RunArchive) -> Answer:
     """D2 fires after no epoch of any run without terminal LayerNorm."""
 
@@ -171,7 +207,12 @@ def null_bound(spread: float) -> float:
     return t_quantile(DRAWS - 1) * spread / math.sqrt(DRAWS)
 
 
-@claim("The mean Γ of 20 fresh draws of the feedback is 0 within its error", "fresh_feedback")
+@claim(
+    "The mean Γ of 20 fresh draws of the feedback is 0 within its error",
+    "fresh_feedback",
+    holds_if="on every seed |mean| ≤ t(19, 0.975) · s/√20, s the spread of the draws; DFA with penalty 0.01, "
+    'index = "output" (published: "input")',
+)
 def fresh_feedback_is_chance(archive: RunArchive) -> Answer:
     """The mean over fresh draws is 0 within its own error:  |mean| ≤ t(19, 0.975) · s/√20,  s the draws' spread."""
 

@@ -30,7 +30,11 @@ def exploded(record: RunRecord) -> bool | None:
     return diagnostics["D1"].limit.judge(Measurement(q.GROWTH.read(record))).fired
 
 
-@claim("Normalising the credit of each sample is what makes the stream explode", "credit_normalisation")
+@claim(
+    "Normalising the credit of each sample is what makes the stream explode",
+    "credit_normalisation",
+    holds_if="D1 fires on every run whose credit is normalised for each sample, and on no other",
+)
 def normalisation_explodes(archive: RunArchive) -> Answer:
     """D1 fires with the credit of each sample normalised, and not otherwise."""
     cases, wanted = [], 0
@@ -46,7 +50,11 @@ def normalisation_explodes(archive: RunArchive) -> Answer:
     return decide(cases, wanted)
 
 
-@claim("Normalising the credit of each sample makes the stream at least ten times larger", "credit_normalisation")
+@claim(
+    "Normalising the credit of each sample makes the stream at least ten times larger",
+    "credit_normalisation",
+    holds_if=f"for DFA and FA the smallest ‖h_L‖ of any seed with it is at least {FURTHER:g} times the largest without",
+)
 def normalisation_drives(archive: RunArchive) -> Answer:
     """With the credit of each sample normalised ‖h_L‖ ends at least ten times as large as otherwise, on all seeds."""
     cases = []
@@ -75,7 +83,12 @@ def _further(what: str, driven: SelectedRuns, other: SelectedRuns) -> Case:
     return Case(text, None if absent else ratio >= FURTHER, keys)
 
 
-@claim("The state whose credit trains a block decides whether layer 0 alone carries DFA's Γ", "early_epochs")
+@claim(
+    "The state whose credit trains a block decides whether layer 0 alone carries DFA's Γ",
+    "early_epochs",
+    holds_if=f'after {profiles.SHORT} epochs D5 fires on layer 0 on all 3 seeds with index = "input", and passes on '
+    'all 3 with index = "output"',
+)
 def index_decides(archive: RunArchive) -> Answer:
     """D5 fires with index = input, on layer 0, and passes with index = output; audited while the reference is valid."""
 
@@ -92,7 +105,11 @@ def index_decides(archive: RunArchive) -> Answer:
     return decide(cases, 2 * SEEDS)
 
 
-@claim("Properly relaxed EP tracks BP", "main_audit")
+@claim(
+    "Properly relaxed EP tracks BP",
+    "main_audit",
+    holds_if=f"every seed PASSes and lies no more than {CLOSE:g} points below BP of the same seed and length",
+)
 def relaxed_ep_tracks_bp(archive: RunArchive) -> Answer:
     """EP is at most two points below BP of the same seed and length, and passes."""
     bp = archive.select("main_audit", {"method": "bp"})
@@ -110,7 +127,12 @@ def relaxed_ep_tracks_bp(archive: RunArchive) -> Answer:
     return decide(cases, len(bp.specs))
 
 
-@claim("The published ρ, an absolute step in float32, is attenuated by rounding on penalised DFA", "triangulation")
+@claim(
+    "The published ρ, an absolute step in float32, is attenuated by rounding on penalised DFA",
+    "triangulation",
+    holds_if=f"on every seed the published ρ of the gradient itself, which is 1 up to rounding and curvature, is less "
+    f"than {SOUND:g}",
+)
 def published_rho_is_attenuated(archive: RunArchive) -> Answer:
     """On penalised DFA even the gradient, whose ρ is 1 up to rounding and curvature, scores below 0.9 as published."""
 
@@ -128,7 +150,11 @@ def published_rho_is_attenuated(archive: RunArchive) -> Answer:
     return decide(each_run(runs, judge), len(runs.specs))
 
 
-@claim("FA's deep Γ is mostly its one exact layer", "main_audit")
+@claim(
+    "FA's deep Γ is mostly its one exact layer",
+    "main_audit",
+    holds_if="on every seed that layer gives more than half of the mean Γ over layers 1 to L",
+)
 def exact_layer_carries_fa(archive: RunArchive) -> Answer:
     """Of FA's mean Γ over layers 1..L more than half is the one layer that is exact by construction."""
 
@@ -154,6 +180,8 @@ GROWTHS = (  # a measure of how the stream grows, its quantities, and the unit o
 @claim(
     "Half the stated learning rate comes nearest to the published growth of DFA's stream in the first epochs",
     "learning_rate",
+    holds_if="of three rates it lies nearest by each of four measures, and the gradient published before training is "
+    "nearer to ours at N = 1,024, where two of them are read, than at N = 128",
 )
 def half_the_rate_comes_nearest(archive: RunArchive) -> Answer:
     """Of three learning rates half the stated one lies nearest to how DFA's stream grew, by each of four measures.

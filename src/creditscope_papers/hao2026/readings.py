@@ -156,7 +156,12 @@ def nearest_reading(system: str, title: str) -> Claim:
     """
     study = f"readings_{system}"
 
-    @claim(f"A reading of {title} comes within {NEAR:g} standard errors of every published number", study)
+    @claim(
+        f"A reading of {title} comes within {NEAR:g} standard errors of every published number",
+        study,
+        holds_if="one reading does so in the second stage, which trains longer; it fails if every reading has run and "
+        "none does",
+    )
     def ask(archive: RunArchive) -> Answer:
         texts, keys, near, complete = [], [], False, True
         for name in (study, SECOND):

@@ -24,6 +24,8 @@ def products(record: RunRecord) -> tuple[float, ...]:
 @claim(
     "The collapse of DFA's gradient is one of units: at the deepest state ‖h‖·‖g‖ is no smaller than backprop's",
     "main_audit",
+    holds_if="on 3 seeds after 30 and after 100 epochs ‖g_L‖ is at least 10,000 times smaller than backprop's of the "
+    "same seed and length, and ‖h_L‖·‖g_L‖ is not smaller",
 )
 def collapse_is_of_units(archive: RunArchive) -> Answer:
     """‖g_L‖ is at least 10,000 times smaller than backprop's of the same seed and length, and ‖h_L‖·‖g_L‖ is not."""

@@ -52,7 +52,12 @@ def _both(archive: RunArchive, one: str, other: str) -> Iterator[tuple[str, RunR
 WANTED = SEEDS + len(CELLS) - 1
 
 
-@claim("PC-ALM matches BP across all widths and depths", GRID)
+@claim(
+    "PC-ALM matches BP across all widths and depths",
+    GRID,
+    holds_if=f"its accuracy lies no more than {100 * CLOSE:g} points below BP's on every seed of the published cell "
+    f"and in {len(CELLS) - 1} other cells, one seed each",
+)
 def matches_bp(archive: RunArchive) -> Answer:
     """In every cell of our part of the grid its accuracy lies no more than two points below BP's."""
     cases = [
@@ -62,7 +67,11 @@ def matches_bp(archive: RunArchive) -> Answer:
     return decide(cases, WANTED)
 
 
-@claim("The update of PC-ALM has the cosine .909 with BP's, over the whole network", HEADLINE)
+@claim(
+    "The update of PC-ALM has the cosine .909 with BP's, over the whole network",
+    HEADLINE,
+    holds_if=f"on all {SEEDS} seeds of the published cell it lies within {ALIKE:g} of {PUBLISHED:g}",
+)
 def cosine_as_published(archive: RunArchive) -> Answer:
     """On every seed of the published cell within 0.05 of the published cosine."""
     runs = archive.select(HEADLINE, ALM)
@@ -74,7 +83,12 @@ def cosine_as_published(archive: RunArchive) -> Answer:
     return decide(cases, SEEDS)
 
 
-@claim("PC-ALM is more accurate than PC, and its update nearer to BP's, across all widths and depths", GRID)
+@claim(
+    "PC-ALM is more accurate than PC, and its update nearer to BP's, across all widths and depths",
+    GRID,
+    holds_if="accuracy and cosine over the whole network are higher than PC's on every seed of the published cell and "
+    f"in {len(CELLS) - 1} other cells, one seed each",
+)
 def better_than_pc(archive: RunArchive) -> Answer:
     """In every cell: a higher accuracy and a higher cosine over the whole network."""
     cases = []
@@ -91,7 +105,11 @@ def _lowest(record: RunRecord) -> tuple[float, str]:
     return min((read(record), heading) for read, heading in reads)
 
 
-@claim("The cosine of the whole network stands for every depth: no quarter of the layers lies 0.1 below it", HEADLINE)
+@claim(
+    "The cosine of the whole network stands for every depth: no quarter of the layers lies 0.1 below it",
+    HEADLINE,
+    holds_if=f"on all {SEEDS} seeds the smallest mean Γ of a quarter lies no more than {UNEVEN:g} below that cosine",
+)
 def even_over_depth(archive: RunArchive) -> Answer:
     """PC-ALM in the published cell: Γ of every quarter against the cosine of the update over the whole network."""
     runs = archive.select(HEADLINE, ALM)
@@ -104,7 +122,11 @@ def even_over_depth(archive: RunArchive) -> Answer:
     return decide(cases, SEEDS)
 
 
-@claim("PC-ALM uses its depth: in the published cell it beats its frozen control by two points (D3)", HEADLINE)
+@claim(
+    "PC-ALM uses its depth: in the published cell it beats its frozen control by two points (D3)",
+    HEADLINE,
+    holds_if=f"D3 passes over the {SEEDS} seeds of PC-ALM; BP and PC are shown beside it",
+)
 def depth_is_used(archive: RunArchive) -> Answer:
     """D3 passes over the three seeds; BP and PC beside it."""
     texts, holds, keys = [], None, []
@@ -120,6 +142,9 @@ def depth_is_used(archive: RunArchive) -> Answer:
     return decide([Case("; ".join(texts), holds, tuple(keys))] if texts else [], 1)
 
 
+REACHED = f"D13 passes on all {SEEDS} seeds of the published cell"
+
+
 def _reach(name: str, archive: RunArchive) -> Answer:
     """On every seed of the published cell: D13 passes."""
     runs = archive.select(HEADLINE, METHODS[name])
@@ -132,13 +157,21 @@ def _reach(name: str, archive: RunArchive) -> Answer:
     return decide(cases, SEEDS)
 
 
-@claim("PC's credit reaches every state: at each of them most images have some (D13)", HEADLINE)
+@claim(
+    "PC's credit reaches every state: at each of them most images have some (D13)",
+    HEADLINE,
+    holds_if=REACHED,
+)
 def pc_reaches_every_state(archive: RunArchive) -> Answer:
     """PC in the published cell."""
     return _reach("PC", archive)
 
 
-@claim("PC-ALM's credit reaches every state: at each of them most images have some (D13)", HEADLINE)
+@claim(
+    "PC-ALM's credit reaches every state: at each of them most images have some (D13)",
+    HEADLINE,
+    holds_if=REACHED,
+)
 def pc_alm_reaches_every_state(archive: RunArchive) -> Answer:
     """PC-ALM in the published cell."""
     return _reach("PC-ALM", archive)

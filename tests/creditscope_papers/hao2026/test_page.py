@@ -45,7 +45,7 @@ PAGES = {name: document(made) for name, made in ARCHIVES.items()}
 
 def status_of(page: str, statement: str) -> str:
     rows = [line for line in page.splitlines() if line.startswith(f"| {escaped(statement)} |")]
-    (status,) = {row.split(" | ")[1] for row in rows}
+    (status,) = {row.split(" | ")[2] for row in rows}
     return status
 
 
