@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.papers.made import MADE, archive, run
 
-from creditscope.papers.claims import Case, ClaimStatus, all_of, claim, decide, each_run
+from creditscope.papers.claims import Case, ClaimStatus, all_of, any_of, claim, decide, each_run
 
 TRUE, FALSE, OPEN = (Case(str(holds), holds, (f"key {holds}",)) for holds in (True, False, None))
 
@@ -44,6 +44,14 @@ def test_what_is_missing_is_counted():
 )
 def test_all_of_three_values(answers, all_true):
     assert all_of(answers) is all_true
+
+
+@pytest.mark.parametrize(
+    ("answers", "one_true"),
+    [([], False), ([False, True], True), ([True, None], True), ([None, False], None), ([False, False], False)],
+)
+def test_any_of_three_values(answers, one_true):
+    assert any_of(answers) is one_true
 
 
 def test_every_run_is_a_case_named_by_its_group_and_seed():

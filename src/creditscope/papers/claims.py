@@ -64,6 +64,12 @@ def all_of(answers: Iterable[bool | None]) -> bool | None:
     return False if False in known else None if None in known else True
 
 
+def any_of(answers: Iterable[bool | None]) -> bool | None:
+    """Whether any is true: a true one settles it, an unknown one leaves it open."""
+    known = list(answers)
+    return True if True in known else None if None in known else False
+
+
 def decide(cases: Sequence[Case], wanted: int) -> Answer:
     """One counterexample makes a claim fail; it holds if all wanted cases exist and hold."""
     keys = tuple(dict.fromkeys(key for case in cases for key in case.keys))

@@ -8,15 +8,16 @@ from creditscope.batch import PUBLISHED_BATCH
 from creditscope.diagnostics import diagnostics
 from creditscope.papers import quantities as q
 from creditscope.papers.archive import RunArchive, SelectedRuns
-from creditscope.papers.claims import Answer, Case, all_of, claim, decide, each_run
+from creditscope.papers.claims import Answer, Case, all_of, any_of, claim, decide, each_run
 from creditscope.papers.tables import ComparisonRow, group_rows
 from creditscope.records.run import RunRecord
 from creditscope.statistics.layers import mean
 from creditscope.verdict import Measurement
 from creditscope_papers.hao2026 import experiments, profiles
-from creditscope_papers.hao2026.claims import SEEDS
+from creditscope_papers.hao2026.claims import SEEDS, reported
 from creditscope_papers.hao2026.experiments import LARGER, NORMALISATIONS, RATES
 from creditscope_papers.hao2026.readings import NEAREST
+from creditscope_papers.hao2026.reporting import METHODS
 from creditscope_papers.hao2026.units import collapse_is_of_units
 
 CLOSE = 2.0  # points: what seeds of one method differ by
@@ -169,6 +170,18 @@ def exact_layer_carries_fa(archive: RunArchive) -> Answer:
     return decide(each_run(runs, judge), len(runs.specs))
 
 
+@claim(
+    "Standard reporting (accuracy and Γ) rejects no method on any single seed",
+    "decision_utility",
+    holds_if="no seed of any method, FA included, is rejected by its accuracy or its Γ: stricter than the published "
+    "count, which is one of methods",
+)
+def no_seed_is_rejected(archive: RunArchive) -> Answer:
+    """Accuracy and Γ reject no method on any seed; one rejection is a counterexample."""
+    cases = [case for method in METHODS for case in reported(archive, method, any_of)]
+    return decide(cases, len(METHODS))
+
+
 GROWTHS = (  # a measure of how the stream grows, its quantities, and the unit of its differences
     ("‖g_L‖ after epochs 1 to 5", experiments.FIRST_GRADIENTS, "decades"),
     ("first epoch of D1", (q.FIRST_D1,), "epochs"),
@@ -236,6 +249,7 @@ FINDINGS = (
     relaxed_ep_tracks_bp,
     published_rho_is_attenuated,
     exact_layer_carries_fa,
+    no_seed_is_rejected,
     half_the_rate_comes_nearest,
     collapse_is_of_units,
     *NEAREST,
