@@ -23,6 +23,7 @@ from creditscope_papers.hao2026.units import collapse_is_of_units
 CLOSE = 2.0  # points: what seeds of one method differ by
 FURTHER = 10.0  # times as large
 HALF = RATES[1]
+SMALL = 0.05  # |Γ| of layers that carry no alignment
 SOUND = 0.9  # the gradient's own ρ where nothing is lost is 1
 
 
@@ -104,6 +105,24 @@ def index_decides(archive: RunArchive) -> Answer:
     with_output = profiles.early_runs(archive, "output", profiles.SHORT)
     cases = [*each_run(with_input, carried, "input"), *each_run(with_output, spread_out, "output")]
     return decide(cases, 2 * SEEDS)
+
+
+@claim(
+    'With index = "output" the layers from 2 on average |Γ| < 0.05',
+    "early_epochs",
+    holds_if=f"on all {SEEDS} seeds the mean of |Γ_l| over the layers from 2 on is less than {SMALL:g} after the last "
+    "epoch with a valid reference",
+)
+def deep_layers_carry_nothing(archive: RunArchive) -> Answer:
+    """With index = output the mean of |Γ_l| over the layers from 2 on is less than 0.05, at the last valid epoch."""
+
+    def judge(record: RunRecord) -> tuple[str, bool | None]:
+        row = profiles.last_valid_row(record)
+        size = profiles.mean_size(row, 2)
+        when = "no valid epoch" if row is None else f"{size:.3f} after epoch {row.epoch + 1}, the last valid one"
+        return when, None if math.isnan(size) else size < SMALL
+
+    return decide(each_run(profiles.early_runs(archive, "output", profiles.LONG), judge), SEEDS)
 
 
 @claim(
@@ -246,6 +265,7 @@ FINDINGS = (
     normalisation_explodes,
     normalisation_drives,
     index_decides,
+    deep_layers_carry_nothing,
     relaxed_ep_tracks_bp,
     published_rho_is_attenuated,
     exact_layer_carries_fa,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import fmean, stdev
 
 import pytest
 from tests.creditscope_papers.hao2026.made import archive
-from tests.papers.made import ALIGNED, EXPLODED, HEALTHY, epoch, run
+from tests.papers.made import ALIGNED, EXPLODED, HEALTHY, MadeStore, epoch, run
 
 from creditscope.papers.claims import Claim
 from creditscope.records.run import RunRecord
@@ -66,7 +67,23 @@ def test_what_fired_on_bp_is_named():
     because = claims.bp_is_silent.ask(
         archive(bp(history=[epoch(1), epoch(2, d1=60.0), epoch(3)]), "main_audit")
     ).because
-    assert "seed 42: PASS, D1 fired after epoch 2" in because
+    assert "seed 42, 3 epochs: PASS, D1 fired after epoch 2" in because
+
+
+def with_long(make, long, study: str):
+    """The records of the default budget by `make`, beside those of the published length by `long`."""
+    usual, longer = archive(make, study), archive(long, study, budget="paper")
+    return replace(usual, store=MadeStore(usual.store.made | longer.store.made))
+
+
+def test_runs_of_the_published_length_count_where_there_are_any():
+    exploding = bp(history=[epoch(1), epoch(2, d1=60.0), epoch(3)])
+    assert claims.bp_is_silent.ask(with_long(bp(), bp(), "main_audit")).status == "holds"
+    assert claims.bp_is_silent.ask(with_long(bp(), only((42,), bp()), "main_audit")).status == "holds"
+    assert claims.bp_is_silent.ask(with_long(bp(), only((42,), exploding), "main_audit")).status == "fails"
+    assert claims.bp_is_silent.ask(with_long(only((42,), bp()), bp(), "main_audit")).status == "undecided"
+    as_published = claims.bp_is_silent.ask(archive(bp(), "main_audit", budget="paper"))
+    assert (as_published.status, as_published.because.count("PASS")) == ("holds", 3)  # each run once
 
 
 # --- DFA against its frozen control ---
@@ -283,11 +300,11 @@ def test_layer_0_carries_the_alignment_with_index_input(make, status):
 )
 def test_the_layers_from_2_on_carry_nothing_with_index_output(gamma, status):
     make = early("output", epoch(1, gamma=gamma))
-    assert answer(claims.deep_layers_carry_nothing, make, "early_epochs") == status
+    assert answer(findings.deep_layers_carry_nothing, make, "early_epochs") == status
     alone = "fails" if status == "fails" else "undecided"  # one counterexample is enough
-    assert answer(claims.deep_layers_carry_nothing, only((42,), make), "early_epochs") == alone
+    assert answer(findings.deep_layers_carry_nothing, only((42,), make), "early_epochs") == alone
     collapsed = early("output", epoch(1, gamma=gamma, d2=COLLAPSED))
-    assert answer(claims.deep_layers_carry_nothing, collapsed, "early_epochs") == "undecided"
+    assert answer(findings.deep_layers_carry_nothing, collapsed, "early_epochs") == "undecided"
 
 
 # --- without terminal LayerNorm ---
@@ -315,6 +332,13 @@ def temporal(*rows, **fields):
 )
 def test_without_terminal_layernorm_d2_never_fires(make, status):
     assert answer(claims.no_collapse_without_layernorm, make, "temporal") == status
+
+
+def test_a_run_of_the_published_length_without_layernorm_counts_too():
+    healthy, collapsed = temporal(epoch(1)), temporal(epoch(1), epoch(2, d2=COLLAPSED))
+    claim = claims.no_collapse_without_layernorm
+    assert claim.ask(with_long(healthy, only((42,), healthy), "temporal")).status == "holds"
+    assert claim.ask(with_long(healthy, only((42,), collapsed), "temporal")).status == "fails"
 
 
 def test_runs_with_a_terminal_layernorm_are_other_runs():
@@ -377,6 +401,12 @@ def test_a_mean_of_draws_around_zero_is_refused_once_in_twenty_times():
 
 
 # --- all of them ---
+
+
+def test_a_claim_of_the_paper_is_not_about_a_dfa_that_it_does_not_have():
+    assert findings.deep_layers_carry_nothing in findings.FINDINGS
+    assert not any('With index = "output"' in claim.statement for claim in claims.CLAIMS)
+    assert not any("our runs" in claim.statement for claim in claims.CLAIMS)
 
 
 @pytest.mark.parametrize("claim", claims.CLAIMS, ids=lambda claim: claim.experiment + ": " + claim.statement)
