@@ -136,7 +136,8 @@ def test_the_abstract_counts_claims_numbers_and_methods_and_names_the_largest_di
         f"and {counts['undecided']} are undecided; of the {sum(number.as_long for number in numbers)} for which"
         in lines[1]
     )
-    assert lines[2].startswith("- Of the 2 methods with published flags, the paper rejects 1 (dfa); our audit rejects")
+    assert lines[2].startswith("- Of the 2 methods with published flags, the paper rejects 1 (dfa); our audit (")
+    assert "our audit (protocol `three`) rejects 2 (bp; dfa), passes" in lines[2]
     largest = max(numbers, key=lambda number: number.tolerances)
     assert f"- The largest disagreement: {largest.row.heading} of {largest.row.row} in [" in lines[3]
     assert "probably because: first" in lines[3]
@@ -150,7 +151,7 @@ def test_without_published_flags_the_abstract_counts_our_verdicts_alone():
     bare = archive(replace(MADE, published=published), as_published, "speed")
     told, alone = (pages(one)["made.md"].splitlines()[4] for one in (made, bare))
     assert told.startswith("- Of the 2 methods with published flags, the paper rejects")
-    assert alone.startswith("- The paper publishes no flags. Of 2 methods our audit rejects")
+    assert alone.startswith("- The paper publishes no flags. Of 2 methods our audit (protocol `three`) rejects")
     assert told.partition("our audit ")[2] == alone.partition("our audit ")[2]
 
 

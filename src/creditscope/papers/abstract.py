@@ -81,8 +81,8 @@ def _methods(archive: RunArchive, section: VerdictSection) -> str:
     for name, (_, outcome) in (judged or audited).items():
         outcomes.setdefault(outcome, []).append(name)
     ours = (
-        f"our audit rejects {_named(outcomes['fail'])}, passes {_named(outcomes['pass'])} and leaves "
-        f"{_named(outcomes['inconclusive'])} undecided."
+        f"our audit (protocol `{archive.paper.protocol}`) rejects {_named(outcomes['fail'])}, "
+        f"passes {_named(outcomes['pass'])} and leaves {_named(outcomes['inconclusive'])} undecided."
     )
     if not judged:
         return f"The paper publishes no flags. Of {counted(len(audited), 'method')} {ours}"

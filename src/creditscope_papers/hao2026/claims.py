@@ -17,7 +17,7 @@ from creditscope.records.labels import counted
 from creditscope.records.run import RunRecord
 from creditscope.statistics.intervals import t_quantile
 from creditscope.study.tables import AuditRow, SeedRow
-from creditscope.verdict import Status
+from creditscope.verdict import Finding, Status
 from creditscope_papers.hao2026 import profiles
 from creditscope_papers.hao2026.reporting import JUDGED, STANDARD, seed_by_seed
 
@@ -89,19 +89,30 @@ def dfa_fails(archive: RunArchive) -> Answer:
 @claim(
     "DFA is below its frozen control",
     "main_audit",
-    holds_if="on all 3 seeds of either index the interval of D3 lies below 0",
+    holds_if=f"for either index the interval of D3 lies below 0: on each of {SEEDS} seeds, where it covers the test "
+    "images alone, and over the seeds",
 )
 def dfa_below_frozen(archive: RunArchive) -> Answer:
-    """Every seed lies below its own frozen control, by more than the test images leave open."""
+    """Every seed lies below its own frozen control by more than the test images leave open, and so do all together."""
     cases = []
-    for index, seed in _dfa(archive):
-        depth = seed.findings["D3"]
-        if depth.value is None or seed.control_accuracy is None:
-            continue
-        low, high = depth.interval or (depth.value, depth.value)
-        text = f"{index}, seed {seed.seed}: {depth.value:+.1f} points ({low:+.1f} to {high:+.1f})"
-        cases.append(Case(text, high < 0 or (False if low >= 0 else None), (seed.key, seed.control_key)))
-    return decide(cases, len(INDICES) * SEEDS)
+    for index in INDICES:
+        row = archive.audit_row("main_audit", {"method": "dfa", "method.index": index})
+        paired = [seed for seed in row.seeds if seed.control_accuracy is not None] if row is not None else []
+        for seed in paired:
+            keys = (seed.key, seed.control_key)
+            cases += _below(f"index = {index}, seed {seed.seed}", seed.findings["D3"], "test images only", keys)
+        if row is not None and len(paired) >= SEEDS:
+            cases += _below(f"index = {index}", row.findings["D3"], f"over {len(paired)} seeds")
+    return decide(cases, len(INDICES) * (SEEDS + 1))
+
+
+def _below(title: str, depth: Finding, covers: str, keys: tuple[str, ...] = ()) -> list[Case]:
+    """Whether the interval of D3 lies below 0; open where it holds 0."""
+    if depth.value is None:
+        return []
+    low, high = depth.interval or (depth.value, depth.value)
+    text = f"{title}: {depth.value:+.1f} points ({low:+.1f} to {high:+.1f}, {covers})"
+    return [Case(text, high < 0 or (False if low > 0 else None), keys)]
 
 
 @claim(

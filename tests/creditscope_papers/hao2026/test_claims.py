@@ -127,7 +127,8 @@ def test_dfa_fails_with_d1_d2_and_d3(make, status):
         (dfa(HEALTHY, accuracy=0.30), "holds"),  # the accuracies alone decide
         (only((42, 123), dfa()), "undecided"),
         (dfa(accuracy=0.345), "undecided"),  # half a point on 10,000 images
-        (dfa(accuracy=0.355), "undecided"),
+        (only((42, 123), dfa(accuracy=0.355)), "undecided"),
+        (dfa(accuracy=0.355), "fails"),  # three seeds alike: over them it lies above
         (dfa(frozen=None), "undecided"),
         (dfa(accuracy=0.40), "fails"),
         (only((42,), dfa(accuracy=0.40)), "fails"),
@@ -140,7 +141,18 @@ def test_dfa_lies_below_its_frozen_control(make, status):
 def test_below_the_control_is_answered_with_the_keys_of_both_runs():
     found = claims.dfa_below_frozen.ask(archive(dfa(), "main_audit"))
     assert len(found.keys) == 12
-    assert "index = input, seed 42: -5.0 points (-6.3 to -3.7)" in found.because
+    assert "index = input, seed 42: -5.0 points (-6.3 to -3.7, test images only)" in found.because
+
+
+def test_below_the_control_is_said_over_seeds_too_which_spread_more_than_the_images():
+    def spread(spec: RunSpec) -> RunRecord | None:
+        return dfa(accuracy={42: 0.33, 123: 0.25, 456: 0.32}[spec.seed])(spec)
+
+    found = claims.dfa_below_frozen.ask(archive(spread, "main_audit"))
+    assert found.status == "undecided"  # every seed is below 0, all together are not
+    (whole,) = {part for part in found.because.split("; ") if part.startswith("index = input:")}
+    assert whole.startswith("index = input: -5.0 points (-15")
+    assert whole.endswith(", over 3 seeds)")
 
 
 # --- standard reporting ---
