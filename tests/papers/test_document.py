@@ -116,6 +116,21 @@ def test_a_verdict_that_rests_on_fewer_controls_than_seeds_says_so():
     assert "**PASS** (one seed)" in row
 
 
+def test_a_method_that_passes_below_the_best_frozen_control_is_named():
+    def weak(spec: RunSpec) -> RunRecord:
+        own, frozen = (0.60, 0.50) if spec.method == "bp" else (0.45, 0.30)
+        return run(spec, frozen if spec.control == "frozen" else own)
+
+    page = pages(archive(MADE, weak, "speed"))["made.md"]
+    assert "| dfa | 45.0 % | 30.0 % | +15.0 | -5.0 | **PASS** |" in page
+    assert (
+        "- dfa passes against its own frozen control, but at 45.0 % it lies 5.0 points below the best frozen control "
+        "of any method (50.0 %)." in page
+    )
+    assert "- bp passes" not in page
+    assert "best frozen control of any method" not in PAGES["as published"]
+
+
 def test_a_paper_without_verdicts_has_no_such_section():
     made = archive(replace(MADE, verdicts=None), as_published, "speed")
     page = document(made)

@@ -45,6 +45,7 @@ def verdict_section(
     for text, rows in _lengths(archive, section):
         parts += [text, _verdicts(archive, rows, places, in_full=False)]
         judged = [(row.label, row.verdict) for row in rows if row.verdict is not None]
+        warnings += _below_the_best(rows)
         warnings += [f"{escaped(name)}: {escaped(warning)}" for name, verdict in judged for warning in verdict.warnings]
     if len(parts) == 1:
         parts.append("No run yet.")
@@ -70,6 +71,7 @@ def _verdicts(archive: RunArchive, rows: Sequence[AuditRow], places: Places, *, 
         "accuracy",
         "frozen control",
         "D3, points",
+        "over the best frozen control",
         "our verdict",
         "published accuracy",
         "published flags",
@@ -96,6 +98,7 @@ def _verdict_row(paper: Paper, section: VerdictSection, row: AuditRow) -> list[s
         "-" if row.accuracy is None else f"{100 * row.accuracy.mean:.1f} %",
         "-" if row.control is None else f"{100 * row.control.mean:.1f} %",
         "" if depth is None or depth.value is None else f"{depth.value:+.1f}{alone}",
+        "" if row.best_frozen is None else f"{row.best_frozen:+.1f}",
         f"**{escaped(str(row.verdict))}**{_warned(row)}" + (" (one seed)" if len(pairs or row.seeds) == 1 else ""),
         *(escaped(published(figure, kind)) for figure, kind in beside),
     ]
@@ -105,6 +108,18 @@ def _warned(row: AuditRow) -> str:
     """How many warnings stand beside the verdict; the page of the paper has their words."""
     count = 0 if row.verdict is None else len(row.verdict.warnings)
     return f", with {counted(count, 'warning')}" if count else ""
+
+
+def _below_the_best(rows: Sequence[AuditRow]) -> list[str]:
+    """A sentence for every method that passes, but is less accurate than the frozen control of another method."""
+    return [
+        f"{escaped(row.label)} passes against its own frozen control, but at {100 * row.accuracy.mean:.1f} % it lies "
+        f"{-row.best_frozen:.1f} points below the best frozen control of any method "
+        f"({100 * row.accuracy.mean - row.best_frozen:.1f} %)."
+        for row in rows
+        if row.accuracy is not None and row.verdict is not None and row.verdict.outcome == "pass"
+        if row.best_frozen is not None and row.best_frozen < 0
+    ]
 
 
 def _keys(row: AuditRow) -> list[str]:
