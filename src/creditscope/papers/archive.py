@@ -79,6 +79,12 @@ class RunArchive:
             self._records[key] = self.store.record(key) if self.store.record_path(key) is not None else None
         return self._records[key]
 
+    def trained_again(self, key: str) -> dict[str, RunRecord]:
+        """Other records of a run by their folder: a study of ours trained it again, and keeps its own records."""
+        beside = [layer.parent for layer in self.store.beneath if layer.name == RECORDS]
+        paths = [path for folder in beside for path in sorted(folder.glob(f"*/{key}.json"))]
+        return {path.parent.name: RunRecord.from_json(path) for path in paths if path.parent.name != RECORDS}
+
     def select(self, study: str, where: Where) -> SelectedRuns:
         """The runs of a study with these settings; controls only if `where` asks for them."""
         wanted = {"control": "none", **where}

@@ -1,4 +1,4 @@
-"""What the page and the captions add about this paper: DFA's index, drift, and EP against the frozen control."""
+"""What the page and captions add about this paper: DFA's index, drift, runs trained twice, EP against its control."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from creditscope.diagnostics import diagnostics
-from creditscope.papers.archive import RunArchive
+from creditscope.papers.archive import RECORDS, RunArchive
 from creditscope.papers.comparison import welch_of
 from creditscope.papers.rendering import published
+from creditscope.records.labels import counted
+from creditscope.records.run import RunRecord
 from creditscope.report.markdown import escaped
 from creditscope.runs.spec import RunSpec
 from creditscope.study.tables import SeedRow
@@ -30,13 +32,37 @@ def published_row(spec: RunSpec) -> str:
 
 
 def remarks(archive: RunArchive) -> Iterator[str]:
-    """Methods whose drift fires, which the published four flags reject too, and the published EP."""
+    """Methods whose drift fires, which the published flags reject too, runs trained again, and the published EP."""
     rows = [row for row in archive.audit_rows("main_audit") if row.spec.control == "none"]
     seeds = {row.label: [str(seed.seed) for seed in row.seeds if _drifts(seed)] for row in rows}
     text = "; ".join(f"{escaped(name)} on {', '.join(drifting)}" for name, drifting in seeds.items() if drifting)
     if text:
         yield f"Flag (c), drift (advisory in the verdicts above): {text}."
+    yield from _other_accuracies(archive, [(row.label, seed) for row in rows for seed in row.seeds])
     yield from _ep_as_published(archive)
+
+
+def _other_accuracies(archive: RunArchive, seeds: Sequence[tuple[str, SeedRow]]) -> Iterator[str]:
+    """Runs and controls with a second record of another accuracy, which no spread over seeds shows."""
+    runs = {seed.key: f"{label}, seed {seed.seed}" for label, seed in seeds}
+    runs |= {seed.control_key: f"{label}, frozen, seed {seed.seed}" for label, seed in seeds if seed.control_key}
+    texts = [
+        f"{escaped(name)}: {100 * again.accuracy:.2f} % in `{folder}/{key}`{_diverged(again)}, "
+        f"{100 * record.accuracy:.2f} % in `{RECORDS}/{key}`"
+        for key, name in runs.items()
+        if (record := archive.record(key)) is not None
+        for folder, again in archive.trained_again(key).items()
+        if again.accuracy != record.accuracy
+    ]
+    if texts:
+        yield (
+            f"Trained again with the same settings and seed, {counted(len(texts), 'run')} ended elsewhere, which no "
+            f"spread over seeds shows: {'; '.join(texts)}. The tables use `{RECORDS}`."
+        )
+
+
+def _diverged(record: RunRecord) -> str:
+    return f" (diverged in epoch {record.diverged.epoch + 1})" if record.diverged is not None else ""
 
 
 def _drifts(seed: SeedRow) -> bool:

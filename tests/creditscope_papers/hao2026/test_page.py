@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.creditscope_papers.hao2026.made import archive
+from tests.creditscope_papers.hao2026.made import archive, planned
 from tests.papers.made import EXPLODED, HEALTHY, run
 
 from creditscope.papers.archive import RunArchive
@@ -13,7 +13,9 @@ from creditscope.papers.tables import comparison_tables
 from creditscope.records.run import RunRecord
 from creditscope.report.markdown import escaped
 from creditscope.runs.spec import RunSpec
+from creditscope.study.store import Store
 from creditscope_papers.hao2026 import PAPER
+from creditscope_papers.hao2026.remarks import remarks
 
 
 def as_published(spec: RunSpec) -> RunRecord | None:
@@ -75,6 +77,25 @@ def test_drift_is_named_though_it_is_advisory_in_the_verdicts():
     text = "- Flag (c), drift (advisory in the verdicts above): state\\_bridge on 42, 123, 456."
     assert text in document(archive(drifting, "main_audit"))
     assert "Flag (c)" not in PAGES["as published"]
+
+
+def test_a_run_with_a_second_record_of_another_accuracy_is_named_with_both(tmp_path):
+    def write(folder: str, record: RunRecord) -> None:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / f"{record.key}.json").write_text(record.to_json(), encoding="utf-8")
+
+    for key, spec in planned("main_audit").items():
+        if spec.method in ("bp", "state_bridge") and spec.seed == 42:
+            write("records", run(spec, 0.40))
+            if spec.control == "none":
+                write("field", run(spec, 0.40 if spec.method == "bp" else 0.37))
+                again = key
+    told = RunArchive(PAPER, Store(tmp_path / "nowhere", [tmp_path / "records"]), "laptop")
+    text = "\n".join(remarks(told))
+    assert f"state\\_bridge, seed 42: 37.00 % in `field/{again}`, 40.00 % in `records/{again}`." in text
+    assert "1 run ended elsewhere" in text
+    assert "bp, seed" not in text
+    assert "ended elsewhere" not in PAGES["as published"]
 
 
 def test_the_published_ep_is_compared_with_the_published_frozen_control():
