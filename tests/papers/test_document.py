@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.papers.made import CLAIM, EXPLODED, MADE, archive, run
+from tests.papers.made import CLAIM, EXPLODED, MADE, archive, figure, row, run, table
 
+from creditscope.papers.abstract import abstract
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.document import documents
 from creditscope.papers.glance import compared_numbers
-from creditscope.papers.picture import dots
+from creditscope.papers.picture import caption, dots
 from creditscope.papers.rendering import Places
 from creditscope.papers.tables import comparison_tables
 from creditscope.records.run import RunRecord
@@ -178,6 +179,22 @@ def test_a_number_of_the_published_length_goes_before_a_shorter_one_and_borrowed
     assert {number.table.budget for number in numbers} == {"paper"}
     assert {number.table.experiment for number in numbers} == {"speed"}
     assert len({number.anchor for number in numbers}) == len(numbers)
+
+
+def test_a_number_of_an_early_epoch_is_not_said_to_be_trained_as_long():
+    short = row(published=figure(mean=0.5), values=(0.5,), agreement="agrees", difference=0.0, epochs=5)
+    early = short.model_copy(update={"quantity": "first", "early": True})
+    whole = short.model_copy(update={"quantity": "whole", "epochs": 10})
+    for rows, word in (
+        ((early,), "for all of them ours was read after the same epoch of a longer published training."),
+        ((whole,), "for all of them ours was trained as long as published."),
+        ((early, whole), "for all of them ours was trained as long as published, or read after the same epoch."),
+        ((early, short), "of the 1 for which ours was read after the same epoch of a longer published training, 1 "),
+    ):
+        tables = [table(*rows)]
+        assert word in abstract(ARCHIVES["nothing"], tables, "tables")
+        start = "Read after the same epoch of a longer" if whole not in rows else "Trained as long as published"
+        assert caption(compared_numbers(MADE, tables), "made").startswith(start)
 
 
 def test_a_dot_shows_both_numbers_and_links_to_its_row():

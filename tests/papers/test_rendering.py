@@ -18,6 +18,7 @@ from creditscope.papers.rendering import (
     table_files,
     table_markdown,
     table_text,
+    theirs,
 )
 
 
@@ -199,3 +200,10 @@ def test_the_files_of_a_table_are_its_markdown_and_its_json():
         "speed.md": table_markdown(TABLE, "kept"),
         "speed.json": TABLE.to_json(),
     }
+
+
+def test_a_published_angle_has_its_unit():
+    angle = row(kind="degrees", published=figure(mean=63.4), values=(36.0,))
+    assert (theirs(angle), ours(angle)) == ("63.4°", "36.0°")
+    assert theirs(row(kind="degrees")) == "-"
+    assert theirs(row(kind="share", published=figure(mean=0.5))) == "50 %"

@@ -9,10 +9,10 @@ from itertools import islice
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.claims import ClaimStatus
 from creditscope.papers.comparison import Agreement
-from creditscope.papers.glance import ComparedNumber, compared_numbers, largest_differences
+from creditscope.papers.glance import ComparedNumber, compared_numbers, largest_differences, length_in_words
 from creditscope.papers.paper import VerdictSection
 from creditscope.papers.reasons import likeliest_reason
-from creditscope.papers.rendering import difference, ours, published
+from creditscope.papers.rendering import difference, ours, theirs
 from creditscope.papers.tables import ComparisonTable
 from creditscope.records.labels import counted
 from creditscope.report.markdown import escaped
@@ -57,9 +57,9 @@ def _numbers(numbers: Sequence[ComparedNumber]) -> str:
     counts = Counter(number.row.agreement for number in numbers)
     long = [number for number in numbers if number.as_long]
     agreeing = sum(number.row.agreement is Agreement.AGREES for number in long)
-    length = f"of the {len(long)} for which ours was trained as long as published, {_agreeing(agreeing)}"
+    length = f"of the {len(long)} for which ours was {length_in_words(long)}, {_agreeing(agreeing)}"
     if len(long) == len(numbers):
-        length = "for all of them ours was trained as long as published"
+        length = f"for all of them ours was {length_in_words(long)}"
     return (
         f"Of {counted(len(numbers), 'published number')} that we have run, {_agreeing(counts[Agreement.AGREES])}, "
         f"{counted(counts[Agreement.DIFFERS], 'differs', 'differ')} and {_undecided(counts[Agreement.UNDECIDED])}; "
@@ -111,6 +111,6 @@ def _difference(archive: RunArchive, word: str, number: ComparedNumber, folder: 
     reason = "; ".join(part[0].lower() + part[1:] for part in parts)
     return (
         f"{word}: {escaped(row.heading)} of {escaped(row.row)} in [{escaped(number.table.stem)}]({folder}/"
-        f"{number.table.stem}.md), ours {escaped(ours(row))} against {escaped(published(row.published, row.kind))} "
+        f"{number.table.stem}.md), ours {escaped(ours(row))} against {escaped(theirs(row))} "
         f"({escaped(difference(row))}), probably because: {escaped(reason)}."
     )

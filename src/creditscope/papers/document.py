@@ -13,7 +13,7 @@ from creditscope.papers.glance import ComparedNumber, compared_numbers
 from creditscope.papers.paper import Paper
 from creditscope.papers.picture import picture
 from creditscope.papers.reasons import likeliest_reason
-from creditscope.papers.rendering import Places, difference, limit_in_full, ours, published
+from creditscope.papers.rendering import Places, difference, limit_in_full, ours, theirs
 from creditscope.papers.tables import ComparisonTable, comparison_tables
 from creditscope.papers.verdicts import verdict_section, verdicts_in_full
 from creditscope.records.labels import counted
@@ -133,7 +133,7 @@ def _numbers_page(numbers: Sequence[ComparedNumber], places: Places) -> list[str
         (
             f'<span id="{number.anchor}"></span>{places.table(number.table.stem)}',
             *(escaped(cell) for cell in (number.row.row, number.row.heading, ours(number.row))),
-            escaped(published(number.row.published, number.row.kind)),
+            escaped(theirs(number.row)),
             escaped(difference(number.row)),
             escaped(limit_in_full(number.row)),
             str(number.row.agreement),
@@ -192,7 +192,7 @@ def _differences(paper: Paper, tables: Sequence[ComparisonTable], places: Places
     rows = [
         (
             places.table(table.stem),
-            *(escaped(cell) for cell in (row.row, row.heading, ours(row), published(row.published, row.kind))),
+            *(escaped(cell) for cell in (row.row, row.heading, ours(row), theirs(row))),
             escaped(difference(row)),
             escaped(limit_in_full(row)),
             escaped(likeliest_reason(paper, table, row)),

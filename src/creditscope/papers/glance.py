@@ -18,11 +18,16 @@ RANKED: tuple[Kind, ...] = ("share", "cosine", "scale", "points", "degrees")  # 
 
 @dataclass(frozen=True, slots=True)
 class ComparedNumber:
-    """A row of a table whose published figure was compared; `as_long` says whether ours was trained as long."""
+    """A row of a table whose published figure was compared.
+
+    as_long      ours was trained as long as published, or the number belongs to an epoch that ours has reached
+    same_epoch   the latter alone: the published training went on for longer
+    """
 
     table: ComparisonTable
     row: ComparisonRow
     as_long: bool
+    same_epoch: bool = False
 
     @property
     def anchor(self) -> str:
@@ -61,15 +66,23 @@ def compared_numbers(paper: Paper, tables: Sequence[ComparisonTable]) -> list[Co
     for table in tables:  # of every experiment the default budget first, the one as published last
         for row in table.rows if table.experiment in paper.published.figures else ():
             if row.agreement in DECIDED:
-                numbers[table.experiment, row.row, row.quantity] = ComparedNumber(
-                    table, row, _as_long(paper, table, row)
-                )
+                shorter = _is_shorter(paper, table, row)
+                number = ComparedNumber(table, row, row.early or not shorter, row.early and shorter)
+                numbers[table.experiment, row.row, row.quantity] = number
     return list(numbers.values())
 
 
-def _as_long(paper: Paper, table: ComparisonTable, row: ComparisonRow) -> bool:
+def _is_shorter(paper: Paper, table: ComparisonTable, row: ComparisonRow) -> bool:
     theirs = paper.published.training(table.experiment).epochs
-    return row.early or theirs is None or row.epochs is None or row.epochs >= theirs
+    return theirs is not None and row.epochs is not None and row.epochs < theirs
+
+
+def length_in_words(numbers: Sequence[ComparedNumber]) -> str:
+    """How our training relates to the published one, for numbers that are compared at an equal length."""
+    if numbers and all(number.same_epoch for number in numbers):
+        return "read after the same epoch of a longer published training"
+    other = ", or read after the same epoch" if any(number.same_epoch for number in numbers) else ""
+    return f"trained as long as published{other}"
 
 
 def largest_differences(numbers: Sequence[ComparedNumber]) -> Iterator[ComparedNumber]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from creditscope.papers.comparison import Agreement, Kind
-from creditscope.papers.glance import ComparedNumber
+from creditscope.papers.glance import ComparedNumber, length_in_words
 from creditscope.records.labels import counted
 from creditscope.report.charts.identity import IdentityDot, Panel
 
@@ -59,8 +59,9 @@ def caption(numbers: Sequence[ComparedNumber], name: str) -> str:
         f"; trained for less (hollow), {short[Agreement.AGREES]} of {short.total()} agree and "
         f"{counted(short[Agreement.DIFFERS], 'differs', 'differ')}"
     )
+    word = length_in_words([number for number in drawn if number.as_long])
     return (
-        f"Trained as long as published (filled), {long[Agreement.AGREES]} of {counted(long.total(), 'number')} agree "
+        f"{word[0].upper()}{word[1:]} (filled), {long[Agreement.AGREES]} of {counted(long.total(), 'number')} agree "
         f"and {counted(long[Agreement.DIFFERS], 'differs', 'differ')}{shorter if short else ''}. On the dashed line "
         f"ours equals the published number. Every dot links to its row, with its runs, in the [table of these numbers]"
         f"({name}-numbers.md)." + (flags if rest else "")

@@ -60,7 +60,7 @@ def table_text(table: ComparisonTable, width: int) -> str:
         name, last = "" if row.row == last else row.row + missing, row.row
         verdict = "DIFFERS" if row.agreement is Agreement.DIFFERS else str(row.agreement)
         apart = ", limit ".join(part for part in (difference(row), _without_unit(row)) if part)
-        grid.add_row(name, row.heading, ours(row), published(row.published, row.kind), apart, verdict)
+        grid.add_row(name, row.heading, ours(row), theirs(row), apart, verdict)
     caption = fill(table_caption(table), width)
     return "\n\n".join((table.title, caption, drawn(grid, width), f"{agreement_counts(table.rows)}."))
 
@@ -69,7 +69,7 @@ def table_markdown(table: ComparisonTable, records: str = FROM_TABLES) -> str:
     """The table as Markdown; every number links to the records of its runs."""
     rows = [
         (
-            *(escaped(cell) for cell in (row.row, row.heading, ours(row), published(row.published, row.kind))),
+            *(escaped(cell) for cell in (row.row, row.heading, ours(row), theirs(row))),
             escaped(difference(row)),
             escaped(limit_in_full(row)),
             f"**{row.agreement}**" if row.agreement is Agreement.DIFFERS else str(row.agreement),
@@ -155,6 +155,12 @@ def published(figure: PublishedFigure | None, kind: Kind) -> str:
     if figure.images == PUBLISHED_BATCH:
         return text
     return f"{figure.mean * figure.images / PUBLISHED_BATCH:.2g} ({text} at N = {figure.images:,})"
+
+
+def theirs(row: ComparisonRow) -> str:
+    """The published figure of a row, with the unit of its kind."""
+    text = published(row.published, row.kind)
+    return f"{text}°" if row.kind == "degrees" and row.published is not None else text
 
 
 def printed(value: float, kind: Kind, *, sign: bool = True) -> str:

@@ -8,7 +8,7 @@ from creditscope.papers.archive import RunArchive
 from creditscope.papers.comparison import Agreement, Kind
 from creditscope.papers.paper import Paper, VerdictSection
 from creditscope.papers.reasons import likeliest_reason
-from creditscope.papers.rendering import Places, ours, published
+from creditscope.papers.rendering import Places, ours, published, theirs
 from creditscope.papers.tables import ComparisonTable
 from creditscope.records.labels import counted
 from creditscope.report.markdown import escaped
@@ -130,7 +130,7 @@ def _other_flags(paper: Paper, section: VerdictSection, tables: Sequence[Compari
     """A sentence for every method whose flags are not the published ones."""
     return [
         f"{escaped(row.row)}: of {escaped(row.heading)} ours raises {escaped(ours(row))}, published "
-        f"{escaped(published(row.published, row.kind))}. {escaped(likeliest_reason(paper, table, row))}"
+        f"{escaped(theirs(row))}. {escaped(likeliest_reason(paper, table, row))}"
         for table in tables
         if table.stem == section.experiment
         for row in table.rows
