@@ -10,7 +10,7 @@ from tests.papers.made import CLAIM, EXPLODED, MADE, archive, figure, row, run, 
 from creditscope.papers.abstract import abstract
 from creditscope.papers.archive import RunArchive
 from creditscope.papers.document import documents
-from creditscope.papers.glance import compared_numbers
+from creditscope.papers.glance import ComparedNumber, compared_numbers
 from creditscope.papers.picture import caption, dots
 from creditscope.papers.rendering import Places
 from creditscope.papers.tables import comparison_tables
@@ -195,6 +195,19 @@ def test_a_number_of_an_early_epoch_is_not_said_to_be_trained_as_long():
         assert word in abstract(ARCHIVES["nothing"], tables, "tables")
         start = "Read after the same epoch of a longer" if whole not in rows else "Trained as long as published"
         assert caption(compared_numbers(MADE, tables), "made").startswith(start)
+
+
+def test_rows_that_differ_by_a_greek_letter_have_anchors_of_their_own():
+    names = ("accuracy", "accuracy + Γ", "accuracy + ρ")
+    numbers = [ComparedNumber(table(), row(row=name), as_long=True) for name in names]
+    assert len({number.anchor for number in numbers}) == len(names)
+    assert all(" " not in number.anchor for number in numbers)
+
+
+def test_the_page_of_numbers_links_to_its_rule():
+    every = pages(ARCHIVES["opposite"])
+    assert "[the rule in full](made.md#how-two-numbers-are-compared)" in every["made-numbers.md"]
+    assert "\n## How two numbers are compared\n" in every["made.md"]
 
 
 def test_a_dot_shows_both_numbers_and_links_to_its_row():

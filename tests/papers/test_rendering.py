@@ -207,3 +207,10 @@ def test_a_published_angle_has_its_unit():
     assert (theirs(angle), ours(angle)) == ("63.4°", "36.0°")
     assert theirs(row(kind="degrees")) == "-"
     assert theirs(row(kind="share", published=figure(mean=0.5))) == "50 %"
+
+
+def test_flags_that_differ_between_seeds_stand_with_their_seeds():
+    flags = row(kind="flags", texts=("(a) (b)", "none", "(a) (b)"), seeds=(42, 123, 456))
+    assert ours(flags) == "(a) (b) on seeds 42, 456; none on seed 123"
+    assert ours(row(kind="flags", texts=("none", "none"), seeds=(42, 123))) == "none"
+    assert ours(row(kind="flags", texts=("none", "(a)"))) == "none, (a)"

@@ -60,7 +60,7 @@ def documents(archive: RunArchive, name: str, places: Places) -> dict[str, str]:
         "": _front(archive, name, tables, places),
         "claims": _claims_page(archive, places),
         "verdicts": verdicts_in_full(archive, places),
-        "numbers": _numbers_page(compared_numbers(archive.paper, tables), places),
+        "numbers": _numbers_page(compared_numbers(archive.paper, tables), name, places),
         "differences": [RULE, _differences(archive.paper, tables, places)],
         "experiments": [RULE, _overview(tables, places)],
     }
@@ -127,7 +127,7 @@ def _claims_page(archive: RunArchive, places: Places) -> list[str]:
     ]
 
 
-def _numbers_page(numbers: Sequence[ComparedNumber], places: Places) -> list[str]:
+def _numbers_page(numbers: Sequence[ComparedNumber], name: str, places: Places) -> list[str]:
     """The table behind the picture; every row has a name that its dot links to."""
     rows = [
         (
@@ -145,7 +145,10 @@ def _numbers_page(numbers: Sequence[ComparedNumber], places: Places) -> list[str
     heads = ("experiment", "row", "quantity", "ours", "published", "difference", "limit", "verdict", "as long", "runs")
     lead = (
         "One row for every published number that we have run, from the longest training that has a record. *As long*: "
-        "ours was trained as long as published, or the number belongs to the first epochs."
+        "ours was trained as long as published, or the number belongs to the first epochs. *Limit* is the largest "
+        "difference that chance or rounding would explain, the standard error over seeds (s.e.) times a quantile for "
+        "its degrees of freedom (d.f.); beyond it a number differs: "
+        f"[the rule in full]({name}.md#how-two-numbers-are-compared)."
     )
     return [lead, markdown_table(heads, rows) if rows else "None yet."]
 

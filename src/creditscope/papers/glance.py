@@ -31,9 +31,9 @@ class ComparedNumber:
 
     @property
     def anchor(self) -> str:
-        """The name of its row on the page of numbers."""
+        """The name of its row on the page of numbers; Greek letters stay, since rows may differ by one."""
         words = f"{self.table.experiment} {self.row.row} {self.row.quantity}"
-        return "n-" + re.sub(r"[^0-9a-z]+", "-", words.lower()).strip("-")
+        return "n-" + re.sub(r"[\W_]+", "-", words.lower()).strip("-")
 
     @property
     def pair(self) -> tuple[float, float] | None:

@@ -110,7 +110,7 @@ def ours(row: ComparisonRow) -> str:
     """Our numbers: mean ± std and the number of seeds; for scales the geometric mean and the range."""
     if row.texts:
         different = list(dict.fromkeys(row.texts))
-        text = different[0] if len(different) == 1 else ", ".join(row.texts)
+        text = different[0] if len(different) == 1 else _by_seed(row)
         return f"{number(row.values[0], row.kind)}: {text}" if row.values else text
     if not row.values:
         return "-"
@@ -123,6 +123,17 @@ def ours(row: ComparisonRow) -> str:
         ends = " to ".join(number(end, row.kind) for end in (min(row.values), max(row.values)))
         return f"{number(centre, row.kind)} ({ends})"
     return f"{_with_spread(fmean(row.values), stdev(row.values), row.kind)} ({len(row.values)} seeds)"
+
+
+def _by_seed(row: ComparisonRow) -> str:
+    """Texts that differ between seeds, each with the seeds that have it."""
+    if len(row.seeds) != len(row.texts):
+        return ", ".join(row.texts)
+    pairs = list(zip(row.texts, row.seeds, strict=True))
+    seeds = {text: [str(seed) for other, seed in pairs if other == text] for text in row.texts}
+    return "; ".join(
+        f"{text} on {'seed' if len(own) == 1 else 'seeds'} {', '.join(own)}" for text, own in seeds.items()
+    )
 
 
 def _with_spread(centre: float, spread: float, kind: Kind) -> str:
