@@ -153,21 +153,68 @@ def test_the_angles_of_a_rule_are_those_of_its_matrices(batch: Batch, generator:
         assert math.cos(math.radians(found[name])) == pytest.approx(cosine.item())
 
 
-def test_it_trains_any_model_in_a_loop_of_ones_own() -> None:
-    """`rule(..., optimizer=)` lets B take the steps of the loop's optimiser."""
+# --- in a loop of one's own ---
+
+
+def foreign() -> tuple[nn.Sequential, Batch]:
     torch.manual_seed(0)
     layers = [nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)]
-    model = nn.Sequential(*layers).double()
-    inputs, labels = torch.randn(16, 6, dtype=torch.float64), torch.arange(16) % 3
-    optimiser = torch.optim.AdamW(model.parameters(), lr=0.05, weight_decay=0.5)
-    bound = creditscope.rule("kolen_pollack", model, example=(inputs, labels), optimizer=optimiser)
-    before = differences(bound.network, bound.feedback)
-    for _ in range(8):
-        optimiser.zero_grad()
-        bound.backward(inputs, labels)
-        optimiser.step()
+    return nn.Sequential(*layers).double(), Batch(torch.randn(16, 6, dtype=torch.float64), torch.arange(16) % 3)
+
+
+@pytest.mark.parametrize("optimiser", list(OPTIMISERS))
+@pytest.mark.parametrize("loop", ["plain", "accumulated", "clipped", "skipped"])
+def test_in_any_loop_the_difference_shrinks_by_the_decay_of_the_steps_that_were_taken(
+    loop: str, optimiser: str
+) -> None:
+    """B_t - W_t = Π_s (1 - η_s λ) (B_0 - W_0), whatever the loop makes of the gradients between two steps."""
+    model, (inputs, labels) = foreign()
+    stepping = OPTIMISERS[optimiser](model.parameters())
+    bound = creditscope.rule("kolen_pollack", model, example=(inputs, labels), optimizer=stepping)
+    before, shrunk = differences(bound.network, bound.feedback), 1.0
+    schedule = torch.optim.lr_scheduler.ExponentialLR(stepping, 0.9)
+    for step in range(8):
+        stepping.zero_grad()
+        for part in (slice(0, 7), slice(7, 16)) if loop == "accumulated" else (slice(None),):
+            bound.backward(inputs[part], labels[part])
+        if loop == "clipped":
+            assert nn.utils.clip_grad_norm_(model.parameters(), 0.1) > 0.1
+        if loop == "skipped" and step % 3 == 1:
+            continue
+        descent = Descent.of(stepping)
+        shrunk *= 1 - descent.learning_rate * descent.weight_decay
+        stepping.step()
+        schedule.step()
+    assert shrunk < 0.98
     for key, difference in differences(bound.network, bound.feedback).items():
-        torch.testing.assert_close(difference, (1 - 0.05 * 0.5) ** 8 * before[key], rtol=0, atol=1e-12, msg=key)
+        torch.testing.assert_close(difference, shrunk * before[key], rtol=0, atol=1e-12, msg=key)
+
+
+def test_weights_that_the_optimiser_does_not_hold_keep_their_feedback() -> None:
+    model, batch = foreign()
+    stepping = OPTIMISERS["sgd"](model[-1].parameters())
+    bound = creditscope.rule("kolen_pollack", model, example=batch, optimizer=stepping)
+    before = {key: matrix.detach().clone() for key, matrix in matrices(bound.feedback).by_weight().items()}
+    bound.backward(*batch)
+    stepping.step()
+    for key, matrix in matrices(bound.feedback).by_weight().items():
+        assert torch.equal(matrix, before[key]) == (key != "6.weight"), key
+
+
+def test_a_step_with_a_closure_is_refused() -> None:
+    """The gradients that it will use are not known before the closure runs."""
+    model, batch = foreign()
+    stepping = OPTIMISERS["sgd"](model.parameters())
+    bound = creditscope.rule("kolen_pollack", model, example=batch, optimizer=stepping)
+
+    def closure() -> float:
+        return bound.backward(*batch).item()
+
+    text = r"was called with a closure(.|\n)*Call the closure first"
+    with pytest.raises(InvalidInput, match=text):
+        stepping.step(closure)
+    with pytest.raises(InvalidInput, match=text):
+        stepping.step(closure=closure)
 
 
 def test_in_a_loop_whose_optimiser_is_not_known_it_is_refused() -> None:

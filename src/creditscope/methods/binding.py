@@ -18,7 +18,7 @@ from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.descent import Descent
 from creditscope.methods.loss import LossFunction, check_classes
 from creditscope.methods.membership import Tied
-from creditscope.methods.rule import CreditRule, Moment, run_generator
+from creditscope.methods.rule import CreditRule, Feedback, Moment, run_generator
 from creditscope.methods.wrappers import wrapped
 from creditscope.networks.staged import StagedNetwork
 from creditscope.options import filled, options_of
@@ -59,7 +59,7 @@ class ModelRule(BoundRule):
         if network.loss_fn is None:
             check_labels(labels, None)
         descent = None if self.optimizer is None else Descent.of(self.optimizer)
-        moment = Moment(progress, self.generator, descent=descent)
+        moment = Moment(progress, self.generator, descent=descent, deferred=True)
         credit = self.rule.learn(network, self.feedback, Batch(inputs, labels), moment)
         for name, parameter in network.named_parameters():
             if name in credit.gradients:
@@ -124,7 +124,8 @@ def rule(
     control   "frozen" or "ladder-k": only embedding and read-out, and the last k blocks, get gradients
     loss_fn   (logits, labels) -> one loss per sample, or their mean; default: cross-entropy
     tied      "embedding" or "readout": by which of the two a weight learns that both of them use
-    optimizer the one that steps the model, for rules whose feedback takes the same steps ("kolen_pollack")
+    optimizer the one that steps the model, for rules whose feedback takes the same steps ("kolen_pollack"): it does so
+              in `optimizer.step()`, by the gradients as that finds them
     options   of the method, as in normalisation="none"
 
     >>> import creditscope, torch
@@ -163,7 +164,31 @@ def rule(
                 f"The rule {name!r} failed on {network.title}: {type(error).__name__}: {error}\n"
                 "It would fail in the first step of the training. Use another rule, or a model with other layers."
             ) from error
+    if optimizer is not None and chosen.innermost.follows_weights:
+        step_together(optimizer, chosen, network, feedback)
     return ModelRule(chosen, network, feedback, batch, generator, optimizer)
+
+
+def step_together(
+    optimizer: torch.optim.Optimizer, rule: CreditRule, network: StagedNetwork, feedback: Feedback
+) -> None:
+    """Let the feedback follow every `optimizer.step()`, by the gradients which that step is about to use.
+
+    However often they were accumulated, and however they were clipped: a step that is skipped is skipped for both.
+    """
+
+    def follow(stepping: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if kwargs.get("closure", args[1] if len(args) > 1 else None) is not None:
+            raise InvalidInput(
+                f"optimizer.step was called with a closure, and the feedback of {rule.innermost.name!r} takes the same "
+                "steps as the weights.\nThe gradients of the step are not known before the closure runs. Call the "
+                "closure first, and then optimizer.step()."
+            )
+        stepped = {id(parameter) for group in stepping.param_groups for parameter in group["params"]}
+        named = {name: p.grad for name, p in network.named_parameters() if id(p) in stepped and p.grad is not None}
+        rule.follow(feedback, Descent.of(stepping), named)
+
+    optimizer.register_step_pre_hook(follow)
 
 
 def _rule(name: str, options: Mapping[str, Any]) -> CreditRule:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+
+from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.credit import Credit
@@ -59,7 +62,7 @@ class KolenPollack(LearntFeedback):
     def learn(
         self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
     ) -> Credit:
-        """The credit, and then the step of B; the caller takes the same step with W."""
+        """The credit, and then the step of B, unless it is deferred; the caller takes the same step with W."""
         if feedback.optimiser is None or moment.descent is None:
             raise InvalidInput(
                 "Kolen-Pollack was not told how the network's weights step.\n"
@@ -67,6 +70,12 @@ class KolenPollack(LearntFeedback):
                 "code of your own call `equip` with its settings before the first step, and pass them in every moment."
             )
         credit = self.credit(network, feedback, batch, scope)
-        learnt = matrices(feedback).by_weight().items()
-        moment.descent.step(feedback.optimiser, [(matrix, credit.gradients.get(name)) for name, matrix in learnt])
+        if not moment.deferred:
+            self.follow(feedback, moment.descent, credit.gradients)
         return credit
+
+    def follow(self, feedback: Feedback, descent: Descent, gradients: Mapping[str, Tensor]) -> None:
+        """One step of every B by the gradient of its W; where W has none, B stays."""
+        if feedback.optimiser is not None:
+            learnt = matrices(feedback).by_weight().items()
+            descent.step(feedback.optimiser, [(matrix, gradients.get(name)) for name, matrix in learnt])

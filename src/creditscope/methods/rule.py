@@ -89,12 +89,14 @@ class Moment:
     progress     the share of its steps that are done
     opens_epoch  whether an epoch begins here
     descent      how the network is about to step; None if the caller does not say
+    deferred     whether the caller calls `follow` at its own step, so that `learn` leaves that to it
     """
 
     progress: float
     generator: torch.Generator
     opens_epoch: bool = False
     descent: Descent | None = None
+    deferred: bool = False
 
 
 # "output": B.l for ∂logits/∂h_l;  "block": B.l for ∂h_{l+1}/∂h_l;  "weight": one tensor for each weight, by its name;
@@ -151,6 +153,10 @@ class CreditRule(ABC):
     ) -> Credit:
         """`credit` as training asks for it; rules with auxiliary networks let these learn first."""
         return self.credit(network, feedback, batch, scope)
+
+    def follow(self, feedback: Feedback, descent: Descent, gradients: Mapping[str, Tensor]) -> None:
+        """Let learnt feedback take the step that the weights take with these gradients; for `follows_weights`."""
+        return None
 
     def prepare(self, network: StagedNetwork, example: Batch) -> StagedNetwork:
         """The network that this rule trains; wrappers may remove blocks."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.control import Control
@@ -45,6 +45,10 @@ class Wrapper(CreditRule):
     ) -> Credit:
         """The inner rule's, in the narrower scope."""
         return self.inner.learn(network, feedback, batch, moment, self.within(network, scope))
+
+    def follow(self, feedback: Feedback, descent: Descent, gradients: Mapping[str, Tensor]) -> None:
+        """The inner rule's."""
+        self.inner.follow(feedback, descent, gradients)
 
     def prepare(self, network: StagedNetwork, example: Batch) -> StagedNetwork:
         """The inner rule's network."""
