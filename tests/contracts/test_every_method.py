@@ -19,6 +19,19 @@ AT_HOME = [(name, home(methods[name])) for name in methods]
 # h_0 is 1.6e-6 of the state, and rounding in float32 1e-7; after 10 one sample of EP still swings and magnifies it.
 RELAXED = {"ep": {"steps": 6}, "predictive_coding": {"steps": 6}}
 ONE_OF_EACH_KIND = ("small_cnn", "vit_mini")
+# Options under which a rule is another one, with a name of its own.
+FORMS: dict[str, tuple[str, dict[str, object]]] = {
+    "credit at the block's input": ("dfa", {"index": "input"}),
+    "signs alone": ("sign_symmetry", {"magnitudes": "uniform"}),
+    "redrawn magnitudes": ("sign_symmetry", {"magnitudes": "redrawn"}),
+    "summed predictions": ("local_loss", {"prediction": "sum"}),
+    "sixteen draws": ("forward_gradient", {"draws": 16}),
+    "fixed predictions": ("predictive_coding", {"prediction": "fixed"}),
+    "multipliers": ("predictive_coding", {"multipliers": True}),
+}
+DEAR = ("sixteen draws", "multipliers")
+# Streams of several shapes are refused in words; `networks` declares what the default form supports.
+NARROWER = {("networks", "credit at the block's input")}
 
 
 def cases() -> list[object]:
@@ -36,6 +49,23 @@ def cases() -> list[object]:
 def test_every_method_keeps_every_clause(clause: Clause, name: str, on: str) -> None:
     options = {} if (name, on) in AT_HOME or clause.name == "precision" else RELAXED.get(name, {})
     result = clause.result(Subject(methods[name](**options), on))
+    assert result.outcome is not Outcome.FAILS, result.detail
+
+
+def forms() -> list[object]:
+    """Every clause on every named form at home."""
+    return [
+        pytest.param(clause, form, id=f"{clause.name}-{form}", marks=[pytest.mark.slow] if form in DEAR else [])
+        for clause in CLAUSES
+        for form in FORMS
+        if (clause.name, form) not in NARROWER
+    ]
+
+
+@pytest.mark.parametrize(("clause", "form"), forms())
+def test_every_named_form_of_a_method_keeps_every_clause(clause: Clause, form: str) -> None:
+    name, options = FORMS[form]
+    result = clause.result(Subject(methods[name](**options), home(methods[name])))
     assert result.outcome is not Outcome.FAILS, result.detail
 
 

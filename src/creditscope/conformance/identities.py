@@ -12,6 +12,7 @@ from creditscope.conformance.clause import NotChecked, Remark, clause, note
 from creditscope.conformance.signals import needs_states, readout_weight
 from creditscope.conformance.subject import Case, Subject, seeded
 from creditscope.methods.descent import Descent
+from creditscope.methods.inside_weights import InsideWeights
 from creditscope.methods.rule import Moment
 from creditscope.networks.staged import StagedNetwork
 from creditscope.stream.find import find_stream
@@ -122,6 +123,8 @@ def update(subject: Subject) -> Iterator[Remark]:
         raise NotChecked("the rule declares that its gradients are not taken at the states of the forward pass")
     if case.rule.stands_for in ("weight", "magnitude"):  # inside a block the way back is a weight's own only then
         yield from make_exact(case)
+    elif isinstance(case.rule.innermost, InsideWeights):
+        raise NotChecked("inside a block credit passes feedback that declares no stands_for")
     credit, pieces = case.credit(), case.network.in_pieces(case.batch.inputs, lambda block: True)
     outside = set(pieces.through_readout(torch.ones_like(pieces.logits))[1])
     receives = getattr(case.rule.innermost, "receives", lambda block: block + 1)

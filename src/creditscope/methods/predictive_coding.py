@@ -95,7 +95,6 @@ class PredictiveCoding(LocalRule):
     alpha: float = 1.0
 
     uses_weights_above = True
-    exact_readout = False
 
     def __post_init__(self) -> None:
         check_normalisation(self.normalisation)
@@ -231,6 +230,11 @@ class PredictiveCoding(LocalRule):
     @property
     def _rho(self) -> float:
         return self.rho if self.multipliers else 1.0
+
+    @property
+    def exact_readout(self) -> bool:  # type: ignore[override]
+        """Where predictions are fixed the read-out learns at h_L of the forward pass, else at z_L."""
+        return self.prediction == "fixed"
 
     def exact_layers(self, depth: int) -> frozenset[int]:
         """All of them where predictions are fixed and η = 1."""

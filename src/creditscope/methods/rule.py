@@ -131,7 +131,7 @@ class CreditRule(ABC):
     stands_for: StandsFor | None = None  # what its feedback replaces: with that in its place the credit is the gradient
     carries: ClassVar[Literal["error", "target"]] = "error"  # what its feedback carries down: e, or -onehot(labels)
     follows_weights: ClassVar[bool] = False  # learnt feedback takes the steps of its weight, decay λ included
-    exact_readout: ClassVar[bool] = True  # the read-out learns by its gradient at the h_L of the forward pass
+    exact_readout: bool = True  # the read-out learns by its gradient at the h_L of the forward pass
     redraws: ClassVar[bool] = True  # whether credit under fresh feedback is a null of its alignment
 
     drawing: ClassVar[frozenset[str]] = frozenset()  # options that decide the draw of the feedback and nothing else
