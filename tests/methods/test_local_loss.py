@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.foreign_models import FEATURES, Tokens, images
 from tests.methods.conftest import small
-from torch import Tensor
+from torch import Tensor, nn
 
+import creditscope
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
 from creditscope.methods.bound_rule import BoundRule
@@ -134,3 +136,40 @@ def test_labels_that_are_no_class_numbers_are_refused(batch: Batch, generator: t
     network.loss_fn = lambda logits, labels: (logits - labels).square().mean(1)
     with pytest.raises(InvalidInput, match="local_loss needs one class number"):
         rule.credit(network, feedback, Batch(batch.inputs, torch.zeros(5, 4, dtype=torch.float64)))
+
+
+# --- on any model ---
+
+
+class Reads(Tokens):
+    """A transformer whose read-out takes the mean over tokens, or one of them."""
+
+    def __init__(self, token: str | int) -> None:
+        super().__init__()
+        self.token = token
+
+    def read(self, h: Tensor) -> Tensor:
+        return h.mean(1) if self.token == "mean" else h[:, int(self.token)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inlet(x)
+        for layer in self.layers:
+            h = layer(h)
+        out: Tensor = self.outlet(self.read(h))
+        return out
+
+
+@pytest.mark.parametrize("token", ["mean", -1, 0])
+def test_on_any_model_a_head_reads_the_token_that_the_model_reads(token: str | int) -> None:
+    """a_l = ∂ Σ_i CE(M_l read(h_l), y_i)/∂h_l, with the model's own read-out rule, written out."""
+    model = Reads(token).double().eval()
+    inputs, labels = images(6, shape=(7, FEATURES))
+    batch = Batch(inputs.double(), labels)
+    bound = creditscope.rule("local_loss", model, example=batch)
+    state, signals = model.inlet(batch.inputs), bound.signals(batch)
+    for layer, block in enumerate([*model.layers, nn.Identity()]):
+        moving = state.detach().requires_grad_()
+        logits = model.read(moving) @ head(bound.feedback, layer).weight.to(moving).T
+        (expected,) = torch.autograd.grad(F.cross_entropy(logits, batch.labels, reduction="sum"), moving)
+        torch.testing.assert_close(signals[layer], expected.detach())
+        state = block(state)

@@ -80,11 +80,14 @@ class AdaptedNetwork(StagedNetwork):
         return (walk.logits, list(walk.states)) if return_hidden else walk.logits
 
     def learn_structure(self, inputs: Any) -> None:
-        """Find blocks, parts and skip connections on one batch; the model is left as it was."""
+        """Find blocks, parts, skip connections and the token that is read on one batch; the model is left as it was."""
         with undisturbed(self.model), torch.enable_grad():
             run = self.stream.in_one_graph(inputs)
             self._residual = tuple(map(adds, run.hiddens[1:], run.hiddens))
             parts = self._members(run)
+            self.stream.settle_by(inputs, run)
+        if self.stream.rule != "auto":
+            self.token = self.stream.rule
         read = {id(p) for name, p in self.named_parameters() if name in parts.readout}
         norms = [module for module in self.model.modules() if isinstance(module, nn.LayerNorm)]
         self.terminal_layernorm = any(id(p) in read for module in norms for p in module.parameters(recurse=False))
