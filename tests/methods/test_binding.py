@@ -19,6 +19,7 @@ from creditscope.batch import Batch
 from creditscope.methods import methods
 from creditscope.methods.adapted import AdaptedNetwork
 from creditscope.methods.binding import ModelRule
+from creditscope.methods.forward_gradient import _by_sample
 from creditscope.methods.rule import run_generator
 from creditscope.stream.find import find_stream
 
@@ -97,8 +98,11 @@ def test_local_rules_equal_an_explicit_twin(name: str, penalty: float, case: tup
     same(of_rule(bound, model, batch), expected)
 
 
+EVERYWHERE = [name for name, entry in methods.items() if entry.at_states and entry.networks is None]
+
+
 @pytest.mark.parametrize("on", list(OPTIONS))
-@pytest.mark.parametrize("name", ["bp", "dfa", "fa", "fa_weights"])
+@pytest.mark.parametrize("name", EVERYWHERE)
 def test_on_our_networks_the_view_of_any_model_equals_the_present_path(name: str, on: str) -> None:
     network = small(on)
     batch = Batch(torch.randn(5, 3, 8, 8, generator=torch.Generator().manual_seed(1)).double(), torch.arange(5) % 4)
@@ -249,6 +253,22 @@ def test_inputs_in_a_dict_and_logits_in_one() -> None:
     model, batch = Named(), images(6)
     given = Batch({"x": batch.inputs, "mask": torch.ones(FEATURES)}, batch.labels)
     same(of_rule(rule("bp", model, example=given), model, given), of_backward(Branches(), batch))
+
+
+def test_forward_gradients_belong_to_the_sample_however_its_inputs_are_passed() -> None:
+    """Directions are drawn by a hash of the rows of a sample; a mask that all samples share is no part of it."""
+    batch, mask = images(6), torch.ones(FEATURES)
+    expected = rule("forward_gradient", Branches(), example=batch).signals(batch)
+    given = Batch({"x": batch.inputs, "mask": mask}, batch.labels)
+    bound = rule("forward_gradient", Named(), example=given)
+    for signal, again in zip(bound.signals(given), expected, strict=True):
+        torch.testing.assert_close(signal, again)
+    part = Batch({"x": batch.inputs[2:5], "mask": mask}, batch.labels[2:5])
+    for signal, again in zip(bound.signals(part), expected, strict=True):
+        torch.testing.assert_close(signal, again[2:5])
+    assert bound.backward(*given).isfinite()
+    with pytest.raises(InvalidInput, match="one row for each of the 6 samples"):
+        _by_sample({"mask": mask}, 1, [batch.inputs])
 
 
 def test_a_loss_of_ones_own_may_be_per_sample_or_a_mean() -> None:

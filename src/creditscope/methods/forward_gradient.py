@@ -6,11 +6,12 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from creditscope.batch import Batch
+from creditscope.batch import Batch, each_tensor
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
@@ -157,12 +158,31 @@ def _check_loss(network: StagedNetwork) -> None:
         )
 
 
-def _by_sample(inputs: Tensor, draws: int, hiddens: Sequence[Tensor]) -> list[Tensor]:
+def _by_sample(inputs: Any, draws: int, hiddens: Sequence[Tensor]) -> list[Tensor]:
     """Directions (K, N, *h_l) of every state, drawn for each sample from a hash of its inputs."""
     shapes = [(draws, *state.shape[1:]) for state in hiddens]
     rows = []
-    for sample in inputs.detach().float().cpu().flatten(1).numpy():
-        seed = int.from_bytes(hashlib.sha256(sample.tobytes()).digest()[:4], "big")
+    for sample in zip(*_sampled(inputs, len(hiddens[0])), strict=True):
+        seed = int.from_bytes(hashlib.sha256(b"".join(part.tobytes() for part in sample)).digest()[:4], "big")
         generator = torch.Generator().manual_seed(seed)
         rows.append([torch.randn(shape, generator=generator) for shape in shapes])
     return [torch.stack(state, 1).to(h) for state, h in zip(zip(*rows, strict=True), hiddens, strict=True)]
+
+
+def _sampled(inputs: Any, count: int) -> list[Any]:
+    """Every tensor among the inputs that has a row for each of the samples, as an array of these rows."""
+    arrays: list[Any] = []
+
+    def collect(tensor: Tensor) -> Tensor:
+        if tensor.dim() and len(tensor) == count:
+            arrays.append(tensor.detach().float().cpu().reshape(count, -1).numpy())
+        return tensor
+
+    each_tensor(inputs, collect)
+    if not arrays:
+        raise InvalidInput(
+            f"None of the inputs is a tensor with one row for each of the {count} samples.\n"
+            "forward_gradient draws the directions of a sample by its inputs, so that its credit is the same in any "
+            "batch. Pass the samples along the first axis."
+        )
+    return arrays
