@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from docs.generate import field as field_page
 from docs.generate import methods as method_pages
+from torch import nn
 
+import creditscope
 from creditscope.glossary.explanation import explain
 from creditscope.methods import methods
 from creditscope.report.charts.field import FieldRow, field_chart
@@ -86,6 +89,27 @@ def test_explain_prints_what_the_page_of_a_rule_says():
     assert rule.fails in " ".join(told.split())
     assert rule.fails in page
     assert 'creditscope.rule("kolen_pollack", model' in page
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_loop_on_the_page_of_a_rule_runs(name):
+    page = method_pages.FOLDER.joinpath(f"{name}.md").read_text(encoding="utf-8")
+    _, found, rest = page.partition("```python\n")
+    if not found:
+        pytest.skip("the rule is not offered for any model")
+    torch.manual_seed(0)
+    blocks = [nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(2)]
+    model = nn.Sequential(nn.Linear(6, 8), *blocks, nn.Linear(8, 3))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1)
+    inputs, labels = batch = (torch.randn(12, 6), torch.arange(12) % 3)
+    around = {
+        "creditscope": creditscope, "model": model, "optimizer": optimizer,
+        "batch": batch, "inputs": inputs, "labels": labels,
+    }  # fmt: skip
+    exec(rest.partition("```")[0], around)
+    assert around["loss"].isfinite()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    optimizer.step()
 
 
 def test_a_rule_for_plain_networks_alone_is_not_offered_for_any_model():

@@ -105,7 +105,8 @@ def _use(rule: type[CreditRule]) -> str:
     """On the command line, and in a loop of one's own where the rule binds to any model."""
     network = f" --network {rule.networks[0]}" if rule.networks is not None and "resmlp" not in rule.networks else ""
     command = f"```\ncreditscope train --method {rule.name}{network} --controls frozen   # on MNIST-1D, audited\n```"
-    lines = (f'rule = creditscope.rule("{rule.name}", model, example=batch)', LOOP)
+    optimizer = ", optimizer=optimizer" if rule.follows_weights else ""  # its feedback steps with the weights
+    lines = (f'rule = creditscope.rule("{rule.name}", model, example=batch{optimizer})', LOOP)
     loop = "\n".join(("```python", *lines, "```"))
     where = "" if network else f"In your own loop, on your own model ([guide](../guides/train-by-dfa.md)):\n\n{loop}"
     return "\n\n".join(part for part in (command, where) if part)
