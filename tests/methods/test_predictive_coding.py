@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.foreign_models import Branches
+from tests.foreign_models import images as foreign_images
 from tests.methods.conftest import CLASSES, SHAPE, images, small
 from torch import Tensor, nn
 
+import creditscope
 from creditscope.batch import Batch
 from creditscope.errors import InvalidInput
+from creditscope.methods import own_loop
 from creditscope.methods.bp import Backprop
 from creditscope.methods.curvature import Curvature, largest_curvature
 from creditscope.methods.local import forward_in_pieces
@@ -186,6 +191,45 @@ def test_a_step_of_one_over_the_curvature_raises_no_energy_and_a_long_one_stops_
 def test_a_relaxation_that_diverges_touches_no_weight(batch: Batch) -> None:
     with pytest.raises(Diverged, match="energy of the relaxed states was"):
         PredictiveCoding(step_size=1e30).learn(small("resmlp"), NOTHING, batch, Moment(0.0, torch.Generator()))
+
+
+# --- in a loop of one's own ---
+
+
+def test_in_any_loop_the_step_is_measured_again_where_an_epoch_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """η = 1/λ_max of the network as it stands there; every few calls where the loop does not say."""
+    monkeypatch.setattr(own_loop, "LENGTH", 3)
+    model, batch = Branches().double(), Batch(foreign_images(6).inputs.double(), foreign_images(6).labels)
+    bound = creditscope.rule("predictive_coding", model, example=batch)
+    found = []
+    for said in (None, None, None, None, False, True):
+        bound.backward(*batch, opens_epoch=said)
+        found.append(measured(bound.feedback).item())
+        with torch.no_grad():
+            model.layers[0][1].weight.mul_(1.5)
+    assert [one != other for one, other in pairwise(found)] == [False, False, True, False, True]
+    states = bound.network.walk(batch.inputs).states
+    bound.backward(*batch, opens_epoch=True)
+    exact = largest_curvature(bound.network, states, batch.labels, 1.0, torch.Generator().manual_seed(5))
+    torch.testing.assert_close(measured(bound.feedback), exact, rtol=0.05, atol=0)
+
+
+def test_in_any_loop_a_step_that_raises_the_energy_stops_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_loop, "LENGTH", 2)
+    model, batch = Branches(), foreign_images(6)
+    bound = creditscope.rule("predictive_coding", model, example=batch, step_size=5.0, steps=4)
+    again = creditscope.rule("predictive_coding", model, example=batch, step_size=5.0, steps=4)
+    bound.backward(*batch)
+    again.load_state_dict(bound.state_dict())
+    for one in (bound, again):
+        one.backward(*batch)
+        model.zero_grad()
+        with pytest.raises(Diverged, match=r"after 2 calls of backward: the relaxation raised the energy of 100%"):
+            one.backward(*batch)
+        assert all(parameter.grad is None for parameter in model.parameters())
+    careful = creditscope.rule("predictive_coding", model, example=batch)
+    for _ in range(5):
+        careful.backward(*batch)
 
 
 def test_a_penalty_is_that_of_the_forward_pass(batch: Batch) -> None:

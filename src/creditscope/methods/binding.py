@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,7 +18,8 @@ from creditscope.methods.bound_rule import BoundRule
 from creditscope.methods.descent import Descent
 from creditscope.methods.loss import LossFunction, check_classes
 from creditscope.methods.membership import Tied
-from creditscope.methods.rule import CreditRule, Feedback, Moment, run_generator
+from creditscope.methods.own_loop import Epoch, step_together
+from creditscope.methods.rule import CreditRule, Moment, run_generator
 from creditscope.methods.wrappers import wrapped
 from creditscope.networks.staged import StagedNetwork
 from creditscope.options import filled, options_of
@@ -33,22 +34,31 @@ class ModelRule(BoundRule):
 
     generator: torch.Generator
     optimizer: torch.optim.Optimizer | None = None
+    epoch: Epoch = field(default_factory=Epoch, compare=False)
 
     def __repr__(self) -> str:
         return f"ModelRule({self.rule.innermost.name!r}, {self.network.title}, {self.network.depth} blocks)"
 
     def backward(
-        self, inputs: Any, labels: Tensor, *, loss_fn: LossFunction | None = None, progress: float = 1.0
+        self,
+        inputs: Any,
+        labels: Tensor,
+        *,
+        loss_fn: LossFunction | None = None,
+        progress: float = 1.0,
+        opens_epoch: bool | None = None,
     ) -> Tensor:
         """Run the model on a batch and add the rule's gradients to .grad of every parameter; returns the mean loss.
 
         In place of `loss = loss_fn(model(inputs), labels); loss.backward()`: gradients accumulate, and parameters
         with requires_grad = False keep theirs. Call it under the autocast context of the forward pass, if you use one.
 
-        inputs    what the model takes; a tuple is passed as arguments, a dict as keyword arguments
-        labels    class numbers (N,), or whatever loss_fn takes
-        loss_fn   (logits, labels) -> one loss per sample, or their mean; default: as given to `rule`
-        progress  share of the training that is done, for rules with a warm-up
+        inputs       what the model takes; a tuple is passed as arguments, a dict as keyword arguments
+        labels       class numbers (N,), or whatever loss_fn takes
+        loss_fn      (logits, labels) -> one loss per sample, or their mean; default: as given to `rule`
+        progress     share of the training that is done, for rules with a warm-up
+        opens_epoch  whether an epoch begins with this call; default: every 100 calls. There a rule measures its step
+                     size ("predictive_coding"), and raises Diverged where it objects to the epoch before
         """
         if torch.is_inference_mode_enabled():
             raise InvalidInput(
@@ -59,8 +69,12 @@ class ModelRule(BoundRule):
         if network.loss_fn is None:
             check_labels(labels, None)
         descent = None if self.optimizer is None else Descent.of(self.optimizer)
-        moment = Moment(progress, self.generator, descent=descent, deferred=True)
+        opens = self.epoch.opens(opens_epoch)
+        if opens:
+            self.epoch.close(self.rule)
+        moment = Moment(progress, self.generator, opens, descent, deferred=True)
         credit = self.rule.learn(network, self.feedback, Batch(inputs, labels), moment)
+        self.epoch.note(credit)
         for name, parameter in network.named_parameters():
             if name in credit.gradients:
                 accumulate(parameter, credit.gradients[name])
@@ -75,6 +89,7 @@ class ModelRule(BoundRule):
             "auxiliary": {} if networks is None else copy.deepcopy(networks.state_dict()),
             "optimiser": {} if optimiser is None else copy.deepcopy(optimiser.state_dict()),
             "generator": self.generator.get_state(),
+            "epoch": {"calls": self.epoch.calls, "sums": dict(self.epoch.sums)},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -95,6 +110,8 @@ class ModelRule(BoundRule):
         if self.feedback.optimiser is not None:
             self.feedback.optimiser.load_state_dict(state["optimiser"])
         self.generator.set_state(state["generator"])
+        epoch = state.get("epoch", {"calls": 0, "sums": {}})
+        self.epoch.calls, self.epoch.sums = epoch["calls"], dict(epoch["sums"])
 
 
 def rule(
@@ -167,28 +184,6 @@ def rule(
     if optimizer is not None and chosen.innermost.follows_weights:
         step_together(optimizer, chosen, network, feedback)
     return ModelRule(chosen, network, feedback, batch, generator, optimizer)
-
-
-def step_together(
-    optimizer: torch.optim.Optimizer, rule: CreditRule, network: StagedNetwork, feedback: Feedback
-) -> None:
-    """Let the feedback follow every `optimizer.step()`, by the gradients which that step is about to use.
-
-    However often they were accumulated, and however they were clipped: a step that is skipped is skipped for both.
-    """
-
-    def follow(stepping: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if kwargs.get("closure", args[1] if len(args) > 1 else None) is not None:
-            raise InvalidInput(
-                f"optimizer.step was called with a closure, and the feedback of {rule.innermost.name!r} takes the same "
-                "steps as the weights.\nThe gradients of the step are not known before the closure runs. Call the "
-                "closure first, and then optimizer.step()."
-            )
-        stepped = {id(parameter) for group in stepping.param_groups for parameter in group["params"]}
-        named = {name: p.grad for name, p in network.named_parameters() if id(p) in stepped and p.grad is not None}
-        rule.follow(feedback, Descent.of(stepping), named)
-
-    optimizer.register_step_pre_hook(follow)
 
 
 def _rule(name: str, options: Mapping[str, Any]) -> CreditRule:
