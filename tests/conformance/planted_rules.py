@@ -162,7 +162,36 @@ class HalfPrecision(DirectFeedback):
         return replace(found, gradients={name: g.half().to(g) for name, g in found.gradients.items()})
 
 
-# Eleven mistakes that were made in published code or are easy to make; an error of one layer in two places.
+@dataclass(frozen=True)
+class HalfThenMean(DirectFeedback):
+    """Rounds its gradients to float16 and divides by the number of samples: the quotients fill float32 again."""
+
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        found, count = super().credit(network, feedback, batch, scope), len(batch.labels)
+        return replace(found, gradients={name: (g * count).half().to(g) / count for name, g in found.gradients.items()})
+
+
+@dataclass(frozen=True)
+class HalfCredit(DirectFeedback):
+    """Shows its credit as it is, but rounds it to float16 before the blocks learn from it."""
+
+    def update(self, network: StagedNetwork, seen: LocalPass, signals: tuple[Tensor, ...], scope: Scope) -> Credit:
+        rounded = super().update(network, seen, tuple(a.half().to(a) for a in signals), scope)
+        return replace(rounded, signals=signals)
+
+
+@dataclass(frozen=True)
+class ShiftedInSingle(DirectFeedback):
+    """Adds to every gradient in float32 the mean size of its entries."""
+
+    def credit(self, network: StagedNetwork, feedback: Feedback, batch: Batch, scope: Scope = EVERYTHING) -> Credit:
+        found = super().credit(network, feedback, batch, scope)
+        single = {name: g for name, g in found.gradients.items() if g.dtype == torch.float32}
+        shifted = {name: g + g.abs().mean() for name, g in single.items()}
+        return replace(found, gradients={**found.gradients, **shifted})
+
+
+# Mistakes that were made in published code or are easy to make; an error of one layer in two places.
 CLAUSES: dict[type[CreditRule], set[str]] = {
     TransposedFeedback: {"identity"},
     NoDecay: {"decay"},
@@ -176,6 +205,9 @@ CLAUSES: dict[type[CreditRule], set[str]] = {
     UnsavedNetwork: {"saved", "resumed"},
     GlobalRandomState: {"feedback", "random"},
     HalfPrecision: {"precision"},
+    HalfThenMean: {"precision"},
+    HalfCredit: {"precision"},
+    ShiftedInSingle: {"precision"},
 }
 
 

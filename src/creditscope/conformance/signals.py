@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 import torch
@@ -16,6 +17,10 @@ from creditscope.credit import Credit
 SCALES = (1e-6, 1e-3, 1e3, 1e6)
 FEW = 8  # a tensor of fewer different sizes may be signs or steps, which half precision holds exactly
 HALF = (torch.float16, torch.bfloat16)
+AGREE = 1e-4  # ‖float32 - float64‖/‖float64‖; rounding in float32 costs 1e-7 to 1e-5
+ROUNDING = 10  # or so many times what one unit in the last place of the weights changes: at most 6 in our own rules
+STEP, JUMP = 1e-5, 1e-5  # of the weights; of a gradient, which bends by 1e-8 where it is smooth and by 1e-4 in half
+PLACES = (0.0, 3e-5, 6e-5, 9e-5)  # a kink of the network, such as that of a ReLU, is not at all of them
 
 
 @clause(
@@ -50,14 +55,16 @@ def shapes(subject: Subject) -> Iterator[Remark]:
 @clause(
     "precision",
     states="Signals and gradients have the network's own precision, and agree between float32 and float64.",
-    blind="Half precision in a tensor of fewer than 8 different sizes.",
+    blind="Rounding of what no weight moves, such as credit made of labels alone; float64 computed in float32.",
 )
 def precision(subject: Subject) -> Iterator[Remark]:
-    """Numbers that float16 or bfloat16 would hold exactly were computed in it, whatever type they are returned in."""
-    single, double = subject.case(), subject.case()
-    double.network.double()
-    double = double._replace(batch=Batch(double.batch.inputs.double(), double.batch.labels))
-    credits = {torch.float32: single.credit(), torch.float64: double.credit()}
+    """Numbers that float16 or bfloat16 would hold exactly were computed in it, whatever type they are returned in.
+
+    A rule that divides a small difference by a small number magnifies rounding. How much shows in float32 itself, when
+    every weight moves by one unit in its last place. What was rounded to half on the way is so in float64 too, but then
+    it moves in jumps where the weights move smoothly.
+    """
+    credits = {dtype: _moved(subject, dtype).credit() for dtype in (torch.float32, torch.float64)}
     for dtype, credit in credits.items():
         for name, tensor in named(credit).items():
             if tensor.dtype != dtype:
@@ -67,6 +74,49 @@ def precision(subject: Subject) -> Iterator[Remark]:
     for layer, (one, two) in enumerate(zip(*(credit.signals for credit in credits.values()), strict=True)):
         if not bool(F.cosine_similarity(one.double().flatten(1), two.double().flatten(1)).min() > 0.999):
             yield Remark(f"a_{layer} in float32 and in float64 point in different directions")
+    nudged = _moved(subject, torch.float32, torch.finfo(torch.float32).eps).credit()
+    yield from _disagreements(*map(named, (credits[torch.float32], credits[torch.float64], nudged)))
+    jumping = _jumping(subject, PLACES[0])
+    for place in PLACES[1:]:
+        jumping = jumping and jumping & _jumping(subject, place)
+    yield from (
+        Remark(f"{name} jumps when the weights move by {STEP:g}: it was rounded on the way") for name in sorted(jumping)
+    )
+
+
+def _moved(subject: Subject, dtype: torch.dtype, by: float = 0.0) -> Case:
+    """The rule on a network in this precision, with weights that are larger by this share."""
+    case = subject.case()
+    case.network.to(dtype)
+    with torch.no_grad():
+        for parameter in case.network.parameters():
+            parameter.mul_(1 + by)
+    return case._replace(batch=Batch(case.batch.inputs.to(dtype), case.batch.labels))
+
+
+def _disagreements(
+    single: Mapping[str, Tensor], double: Mapping[str, Tensor], nudged: Mapping[str, Tensor]
+) -> Iterator[Remark]:
+    """Where float32 is further from float64 than rounding explains."""
+    largest = 0.0
+    for name in [name for name in single if name in double and name in nudged]:
+        one, two, moved = (tensors[name].double() for tensors in (single, double, nudged))
+        size, apart, rounding = two.norm().item(), (one - two).norm().item(), (one - moved).norm().item()
+        share = apart / size if size else math.inf if apart else 0.0
+        if not apart <= max(AGREE * size, ROUNDING * rounding):
+            yield Remark(f"{name} in float32 differs from that in float64 by {share:.1g} of its size")
+        largest = max(largest, share)
+    yield note(f"float32 and float64 agree to {largest:.1g} of the size")
+
+
+def _jumping(subject: Subject, at: float) -> set[str]:
+    """The signals and gradients in float64 that do not move evenly with the weights around this share."""
+    below, here, above = (named(_moved(subject, torch.float64, at + by).credit()) for by in (-STEP, 0.0, STEP))
+    return {
+        name
+        for name in here
+        if not (above[name] - 2 * here[name] + below[name]).norm().item() <= JUMP * here[name].norm().item()
+    }
 
 
 @clause(
