@@ -50,6 +50,20 @@ class InvertedSign(DirectFeedback):
 
 
 @dataclass(frozen=True)
+class UndeclaredSign(InvertedSign):
+    """The same without a word about what its feedback stands for: no clause can know which sign is right."""
+
+    stands_for = None
+
+
+@dataclass(frozen=True)
+class UndeclaredDecay(NoDecay):
+    """Feedback that takes the steps of W without its decay, and does not say that it follows W."""
+
+    follows_weights = False
+
+
+@dataclass(frozen=True)
 class WeightForFeedback(BlockFeedback):
     """Declared local, but carries credit through the transposed Jacobian of the block above: backprop."""
 
@@ -328,5 +342,11 @@ def declared(rule: type[CreditRule]) -> type[CreditRule]:
     return rule
 
 
+UNDECLARED = {  # mistakes that no clause can find, and what the verdict says of them
+    declared(UndeclaredSign): "sign, transposition and order were not checked: declare stands_for",
+    declared(
+        UndeclaredDecay
+    ): "the decay of its learnt feedback was not checked: declare follows_weights if it has one",
+}
 PLANTED = {declared(rule): clauses for rule, clauses in CLAUSES.items()}
 SPOILT = {declared(rule): clauses for rule, clauses in OTHERS.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.conformance.planted_rules import PLANTED, SPOILT
+from tests.conformance.planted_rules import PLANTED, SPOILT, UNDECLARED
 
 from creditscope import check_rule, cli
 from creditscope.conformance.check import CLAUSES, Conformance
@@ -16,6 +16,7 @@ from creditscope.conformance.clause import NotChecked, Outcome, Remark, clause, 
 from creditscope.conformance.subject import Subject
 from creditscope.conformance.table import conformance_table
 from creditscope.errors import InvalidInput, UnknownName
+from creditscope.methods import methods
 from creditscope.methods.dfa import DirectFeedback
 from creditscope.methods.rule import CreditRule
 
@@ -114,6 +115,26 @@ def test_the_table_has_a_row_for_every_clause_and_ends_with_the_verdict() -> Non
     assert "-> no facts" in page
 
 
+@pytest.mark.parametrize(("rule", "unknown"), UNDECLARED.items(), ids=[rule.__name__ for rule in UNDECLARED])
+def test_what_a_missing_declaration_leaves_unknown_is_said_with_the_verdict(
+    rule: type[CreditRule], unknown: str
+) -> None:
+    checked = check_rule(rule)
+    assert checked.conforms
+    assert not checked.complete
+    assert checked.unknown == (unknown,)
+    assert f"{rule.__name__} conforms, but {unknown} (" in conformance_table(checked, 400).splitlines()[-1]
+    assert max(map(len, conformance_table(checked, 80).splitlines())) <= 80
+    assert json.loads(checked.to_json())["complete"] is False
+
+
+@pytest.mark.parametrize("name", ["bp", "dfa", "fa", "predictive_coding"])
+def test_nothing_stays_unknown_of_a_rule_that_declares_it_or_has_no_feedback(name: str) -> None:
+    (identity,) = [clause.result(Subject(methods[name]())) for clause in CLAUSES if clause.name == "identity"]
+    (decay,) = [clause.result(Subject(methods[name]())) for clause in CLAUSES if clause.name == "decay"]
+    assert (identity.unknown, decay.unknown) == ("", "")
+
+
 # --- a rule of somebody else ------------------------------------------------------------------------------------------
 
 
@@ -177,7 +198,8 @@ def test_the_command_prints_a_table_or_json_and_exits_with_0(capsys) -> None:
     assert cli.run(["check-rule", "dfa", "--network", "mlp", "--option", "normalisation=none"]) == 0
     assert "dfa on mlp" in capsys.readouterr().out
     assert cli.run(["check-rule", "dfa", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["conforms"] is True
+    found = json.loads(capsys.readouterr().out)
+    assert (found["conforms"], found["complete"]) == (True, True)
 
 
 def test_the_command_takes_a_class_of_your_own_and_exits_with_1_where_a_clause_fails(

@@ -66,13 +66,29 @@ class Conformance:
         return not self.failing
 
     @property
+    def complete(self) -> bool:
+        """Whether every clause that matters for this rule could be checked."""
+        return not self.unknown
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What stays unknown of the rule, because it does not declare what a clause needs."""
+        return tuple(result.unknown for result in self.results if result.unknown)
+
+    @property
     def failing(self) -> tuple[str, ...]:
         """The names of the clauses that fail."""
         return tuple(result.clause for result in self.results if result.outcome is Outcome.FAILS)
 
     def to_json(self) -> str:
         """The results as JSON."""
-        head = {"creditscope": __version__, "rule": self.rule, "network": self.network, "conforms": self.conforms}
+        head = {
+            "creditscope": __version__,
+            "rule": self.rule,
+            "network": self.network,
+            "conforms": self.conforms,
+            "complete": self.complete,
+        }
         return json.dumps({**head, "results": [asdict(one) for one in self.results]}, indent=1, ensure_ascii=False)
 
 

@@ -21,7 +21,14 @@ class Outcome(StrEnum):
 
 
 class NotChecked(Exception):
-    """Raised by a clause that has nothing to check on this rule and network; its text says why."""
+    """Raised by a clause that has nothing to check on this rule and network; its text says why.
+
+    unknown   what nobody knows of the rule now, and what would help; empty if the clause does not apply to it
+    """
+
+    def __init__(self, why: str, unknown: str = "") -> None:
+        super().__init__(why)
+        self.unknown = unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,7 @@ class ClauseResult:
     states   what it states
     blind    what it cannot see; empty if nothing is known
     detail   the faults, why it was not checked, or what was measured
+    unknown  what stays unknown of the rule because it was not checked; empty if nothing does
     """
 
     clause: str
@@ -53,6 +61,7 @@ class ClauseResult:
     outcome: Outcome
     detail: str
     seconds: float
+    unknown: str = ""
 
 
 Check = Callable[[Subject], Iterator[Remark]]
@@ -69,13 +78,13 @@ class Clause:
 
     def result(self, subject: Subject) -> ClauseResult:
         """The outcome on one rule; an error that the rule raises is a fault of the rule."""
-        started, remarks, outcome = time.perf_counter(), list[Remark](), Outcome.HOLDS
+        started, remarks, outcome, unknown = time.perf_counter(), list[Remark](), Outcome.HOLDS, ""
         try:
             for remark in self.check(subject):
                 remarks.append(remark)
         except NotChecked as reason:
             remarks.append(note(str(reason)))
-            outcome = Outcome.NOT_CHECKED
+            outcome, unknown = Outcome.NOT_CHECKED, reason.unknown
         except Exception as error:  # noqa: BLE001  the rule is somebody else's code: whatever it raises is the finding
             remarks.append(Remark(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"))
         faults = [remark.text for remark in remarks if remark.fault]
@@ -83,7 +92,8 @@ class Clause:
         more = [f"and {len(texts) - MOST} more"] if len(texts) > MOST else []
         detail = "; ".join([*texts[:MOST], *more])
         seconds = time.perf_counter() - started
-        return ClauseResult(self.name, self.states, self.blind, Outcome.FAILS if faults else outcome, detail, seconds)
+        outcome = Outcome.FAILS if faults else outcome
+        return ClauseResult(self.name, self.states, self.blind, outcome, detail, seconds, unknown)
 
 
 def clause(name: str, *, states: str, blind: str = "") -> Callable[[Check], Clause]:

@@ -20,6 +20,7 @@ from creditscope.stream.trace import capture, cross_entropy
 
 CLOSE = 1e-4  # relative to the larger of the two
 RATE, DECAY, STEPS = 0.05, 0.2, 3
+UNKNOWN = "sign, transposition and order were not checked"
 
 
 @clause(
@@ -50,9 +51,10 @@ def exact(subject: Subject) -> Iterator[Remark]:
 def identity(subject: Subject) -> Iterator[Remark]:
     """Finds transposed feedback, an inverted sign, and credit of the layer above or below."""
     case = subject.case(samples=1)
-    needs_states(case)
+    needs_states(case, f"{UNKNOWN}: there is no credit at the states")
     if case.rule.stands_for is None:
-        raise NotChecked("stands_for is not declared: nothing says what sign, transposition and order must be")
+        why = "stands_for is not declared: nothing says what sign, transposition and order must be"
+        raise NotChecked(why, "" if _must_point_along(case) else f"{UNKNOWN}: declare stands_for")
     yield from make_exact(case)
     carried = cross_entropy if case.rule.carries == "error" else _against_target
     gradients = capture(find_stream(case.network), case.batch, carried).gradients
@@ -79,7 +81,8 @@ def make_exact(case: Case) -> Iterator[Remark]:
             if flat or case.rule.stands_for == "weight":
                 yield Remark(shapes)
                 continue
-            raise NotChecked(f"several positions share the feedback: {shapes}")
+            why = f"several positions share the feedback: {shapes}"
+            raise NotChecked(why, f"{UNKNOWN}: try a network of flat states")
         else:
             with torch.no_grad():
                 matrix.copy_(wanted[name])
@@ -154,7 +157,7 @@ def direction(subject: Subject) -> Iterator[Remark]:
     needs_states(case)
     if case.rule.stands_for is not None or case.feedback.tensors:
         raise NotChecked("credit through random feedback may point anywhere; the clause identity checks its sign")
-    if not case.rule.uses_weights_above or (case.rule.facts is not None and case.rule.facts.reference):
+    if not _must_point_along(case):
         raise NotChecked("declared local, or with a reference of its own: nothing says how it must point")
     gradients = capture(find_stream(case.network), case.batch).gradients
     pairs = zip(case.credit().signals, gradients, strict=True)
@@ -165,6 +168,12 @@ def direction(subject: Subject) -> Iterator[Remark]:
     yield note(f"mean cosines from {min(means):.2f} to {max(means):.2f}")
 
 
+def _must_point_along(case: Case) -> bool:
+    """Whether the clause direction applies."""
+    own_reference = case.rule.facts is not None and case.rule.facts.reference
+    return case.rule.uses_weights_above and not own_reference and not case.feedback.tensors
+
+
 @clause(
     "decay", states="Feedback that follows the weights takes their steps: B - W shrinks by the factor 1 - ηλ in each."
 )
@@ -172,7 +181,9 @@ def decay(subject: Subject) -> Iterator[Remark]:
     """B_t - W_t = (1 - ηλ)ᵗ (B_0 - W_0), under SGD."""
     case = subject.case()
     if not case.rule.follows_weights:
-        raise NotChecked("follows_weights is not declared")
+        learnt = case.rule.feedback_matrices(case.feedback).keys() - case.feedback.tensors.keys()
+        unknown = "the decay of its learnt feedback was not checked: declare follows_weights if it has one"
+        raise NotChecked("follows_weights is not declared", unknown if learnt else "")
     sgd = torch.optim.SGD(case.network.parameters(), lr=RATE, weight_decay=DECAY)
     descent = Descent.of(sgd)
     feedback = case.rule.equip(case.feedback, descent)

@@ -167,7 +167,7 @@ def _listed(found: list[torch.Size]) -> str:
     return ", ".join(str(tuple(shape)) for shape in found) or "none"
 
 
-def needs_states(case: Case) -> None:
+def needs_states(case: Case, unknown: str = "") -> None:
     """End a clause about credit at the states on a rule that has none."""
     if not case.rule.at_states:
-        raise NotChecked("the rule declares no credit at the states")
+        raise NotChecked("the rule declares no credit at the states", unknown)

@@ -17,8 +17,11 @@ def conformance_table(checked: Conformance, width: int = 80) -> str:
     rows = [_row(result, column, max(width, NARROW)) for result in checked.results]
     counts = Counter(result.outcome for result in checked.results)
     verdict = "conforms" if checked.conforms else f"does not conform: {', '.join(checked.failing)}"
+    if checked.conforms and not checked.complete:
+        verdict += f", but {'; '.join(checked.unknown)}"
     said = ", ".join(f"{counts[outcome]} {word}" for outcome, word in _WORDS.items() if counts[outcome])
-    return "\n".join([f"{checked.rule} on {checked.network}", "", *rows, "", f"{checked.rule} {verdict} ({said})."])
+    last = textwrap.wrap(f"{checked.rule} {verdict} ({said}).", max(width, NARROW))
+    return "\n".join([f"{checked.rule} on {checked.network}", "", *rows, "", *last])
 
 
 _WORDS = {Outcome.HOLDS: "hold", Outcome.FAILS: "fail", Outcome.NOT_CHECKED: "not checked"}
