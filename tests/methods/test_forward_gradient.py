@@ -7,14 +7,15 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.methods.conftest import small
+from tests.methods.conftest import images, small
 
 from creditscope.batch import Batch
+from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods.adapted import adapted
 from creditscope.methods.forward_gradient import ForwardGradient, estimate
 from creditscope.methods.local import forward_in_pieces
-from creditscope.methods.rule import EVERYTHING, Feedback
+from creditscope.methods.rule import EVERYTHING, Feedback, Moment
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
 from creditscope.stream.find import find_stream
@@ -69,21 +70,32 @@ def test_no_backward_pass_is_run(batch: Batch, monkeypatch: pytest.MonkeyPatch) 
     assert all(torch.equal(one, two) for one, two in zip(found, expected, strict=True))
 
 
-def test_it_is_unbiased(batch: Batch) -> None:
-    """Over 4,000 draws the mean of every entry lies within its own standard error of g: z-scores as of N(0, 1)."""
-    network = small("mlp")
-    seen = forward_in_pieces(network, batch, EVERYTHING)
-    gradients = capture(find_stream(network), batch).gradients
-    draws = 4000
-    directions = [drawn(state.shape, draws, 20 + layer) for layer, state in enumerate(seen.hiddens)]
-    means = estimate(network, seen, directions)
-    for mean, v, g in zip(means, directions, gradients, strict=True):
-        slopes = (v * g).sum(-1, keepdim=True)
-        error = (slopes * v).std(0) / math.sqrt(draws)
-        alive = error > 0
-        z = ((mean - g) / error)[alive]
+def learnt(rule: ForwardGradient, network: StagedNetwork, batch: Batch, generator: torch.Generator) -> Credit:
+    return rule.learn(network, Feedback(), batch, Moment(0.5, generator))
+
+
+@pytest.mark.parametrize("asked", ["learn", "credit"])
+def test_it_is_unbiased(batch: Batch, asked: str) -> None:
+    """Over 4,000 draws of the rule itself the mean is g, with z-scores of N(0, 1); ⟨g, v⟩ v_j varies by ‖g‖² + g_j²."""
+    network, draws = small("mlp"), 4000
+    rule, generator = ForwardGradient(draws=draws), torch.Generator().manual_seed(20)
+    found = learnt(rule, network, batch, generator) if asked == "learn" else rule.credit(network, Feedback(), batch)
+    for mean, g in zip(found.signals, capture(find_stream(network), batch).gradients, strict=True):
+        error = ((g.square().sum(1, keepdim=True) + g.square()) / draws).sqrt()
+        z = (mean - g) / error
         assert z.abs().max() < 5
-        assert abs(z.square().mean().item() - 1) < 5 * math.sqrt(2 / z.numel()) + 0.5
+        assert z.square().mean().item() == pytest.approx(1, abs=5 * math.sqrt(2 / z.numel()))
+
+
+def test_a_step_draws_for_every_sample_and_state_and_the_next_step_again() -> None:
+    """The credit of one draw lies along its direction."""
+    network, rule, generator = small("resmlp"), ForwardGradient(), torch.Generator().manual_seed(20)
+    same = Batch(images(1, 1).expand(4, -1, -1, -1), torch.zeros(4, dtype=torch.long))  # one sample, four times
+    steps = [torch.stack(learnt(rule, network, same, generator).signals) for _ in range(2)]
+    directions = torch.stack(steps).flatten(0, 2)  # two steps of four states of four samples
+    cosines = F.cosine_similarity(directions[:, None], directions[None], dim=-1).abs()
+    assert len(directions) == 32
+    assert (cosines - torch.eye(32)).max() < 0.99
 
 
 @pytest.mark.parametrize("draws", [16, 64])
