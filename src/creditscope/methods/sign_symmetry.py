@@ -77,14 +77,15 @@ class SignSymmetry(InsideWeights):
             scale = weight.detach().float().std().cpu()
             if self.magnitudes == "redrawn":
                 tensors[f"c.{name}"] = scale
-            tensors[f"M.{name}"] = scale if self.magnitudes == "uniform" else _drawn(scale, weight.shape, generator)
+            uniform = self.magnitudes == "uniform"
+            tensors[f"M.{name}"] = scale if uniform else _draw(torch.empty(weight.shape), scale, generator)
         return Feedback(tensors)
 
     def backward_weights(self, network: StagedNetwork, feedback: Feedback) -> Mapping[str, Tensor]:
         """M ∘ sign(W)."""
         weights, magnitudes = weights_of(network), _of_kind("M", feedback)
         check_names({name: weights[name] for name in magnitudes if name in weights}, magnitudes, network.title)
-        return {name: m.to(weights[name]) * weights[name].detach().sign() for name, m in magnitudes.items()}
+        return {name: weights[name].detach().sign().mul_(m.to(weights[name])) for name, m in magnitudes.items()}
 
     def learn(
         self, network: StagedNetwork, feedback: Feedback, batch: Batch, moment: Moment, scope: Scope = EVERYTHING
@@ -92,13 +93,16 @@ class SignSymmetry(InsideWeights):
         """The credit; magnitudes that are redrawn are drawn before every step."""
         for name, scale in _of_kind("c", feedback).items():
             magnitudes = feedback.tensors[f"M.{name}"]
-            magnitudes.copy_(_drawn(scale, magnitudes.shape, moment.generator))
+            if magnitudes.is_cpu:
+                _draw(magnitudes, scale, moment.generator)
+            else:  # the generator of a run is one of the processor
+                magnitudes.copy_(_draw(torch.empty(magnitudes.shape), scale.cpu(), moment.generator))
         return self.credit(network, feedback, batch, scope)
 
 
-def _drawn(scale: Tensor, shape: torch.Size, generator: torch.Generator) -> Tensor:
-    """c |N(0, 1)|."""
-    return torch.randn(shape, generator=generator).abs_().to(scale.device).mul_(scale)
+def _draw(magnitudes: Tensor, scale: Tensor, generator: torch.Generator) -> Tensor:
+    """Fill with c |N(0, 1)|."""
+    return magnitudes.normal_(generator=generator).abs_().mul_(scale)
 
 
 def _of_kind(kind: str, feedback: Feedback) -> dict[str, Tensor]:
