@@ -37,7 +37,10 @@ SHOWN: dict[str, Where] = {
 }
 LEAST = 10  # settings, before the agreement of D3 and D10 is judged
 ORDERED = 0.9  # of the pairs that D3 tells apart, in the same order by D10
-UNMOVED, FALLEN = 0.01, 0.1  # what counts as the same, and as lost, of a number between 0 and 1
+UNMOVED, FALLEN = (
+    0.01,
+    0.1,
+)  # by which share of itself a number may move and be the same; what is left of one that is lost
 
 
 # --- the collapse is one of units ---
@@ -63,13 +66,13 @@ def rescaling(rows: Sequence[dict[str, Any]]) -> Answer:
 
 
 def _rescaled(before: dict[str, Any], after: dict[str, Any]) -> Case:
-    same = all(abs(float(after[name]) - float(before[name])) <= UNMOVED for name in ("accuracy", "gamma", "rho"))
-    same &= abs(after["sensitivity"] / before["sensitivity"] - 1) <= UNMOVED
+    names = ("accuracy", "gamma", "rho", "sensitivity")
+    same = all(abs(float(after[name]) - float(before[name])) <= UNMOVED * abs(float(before[name])) for name in names)
     clamped = abs(after["gamma_clamped"]) <= FALLEN * abs(before["gamma_clamped"])
     step = float(after["rho_absolute_bp"])  # NaN where no step was large enough to be seen in the state's own precision
     text = (
-        f"{after['method']}, seed {after['seed']}: exact Γ {before['gamma']:.3f} to {after['gamma']:.3f}, clamped "
-        f"{before['gamma_clamped']:.3f} to {after['gamma_clamped']:.1e}, ρ {before['rho']:.3f} to {after['rho']:.3f}, "
+        f"{after['method']}, seed {after['seed']}: exact Γ {before['gamma']:.4f} to {after['gamma']:.4f}, clamped "
+        f"{before['gamma_clamped']:.4f} to {after['gamma_clamped']:.1e}, ρ {before['rho']:.4f} to {after['rho']:.4f}, "
         f"the gradient's own ρ with an absolute step {before['rho_absolute_bp']:.3f} to {number(step)}"
     )
     return Case(text, same and clamped and (math.isnan(step) or abs(step) <= FALLEN))
@@ -211,8 +214,8 @@ UNITS = f"""With a normalisation before the read-out, a state that is c times as
 gradient that is c times as small. So ‖g‖ depends on the units of the state. ‖h‖·‖g‖ does not: it is how far the loss
 moves when the state moves by its own size. *Holds* if on every seed of the published DFA (100 and 30 epochs) ‖g_L‖ is
 at least 10,000 times smaller than backprop's while ‖h_L‖·‖g_L‖ is not smaller; and if, on three seeds of two methods, a
-state that is made 10⁸ times as large moves accuracy, exact Γ, ρ and sensitivity by at most {UNMOVED:g} while clamped Γ
-and an absolute step lose at least nine tenths."""
+state that is made 10⁸ times as large moves accuracy, exact Γ, ρ and sensitivity by at most {UNMOVED:.0%} of themselves
+while clamped Γ and an absolute step lose at least nine tenths."""
 SO = """So D2 says that Γ *as usually computed* is invalid, not that the gradient is gone: exact cosines and steps
 relative to the state stay meaningful, and creditscope judges by these. It is not the whole story of every layer: at the
 embedding DFA's ‖h‖·‖g‖ is several times smaller than backprop's, which is a loss of influence, not a matter of units.
