@@ -66,7 +66,10 @@ class BoundRule(CreditSource):
         return self.rule.innermost.own_reference(self.network, self.feedback, batch, Scope(scope.trained))
 
     def redrawn(self, generator: torch.Generator) -> BoundRule | None:
-        """The rule with fresh feedback; None if it has none, learns it, or declares that it is no null."""
+        """The rule with fresh feedback; None if it has none, learns it, or declares that it is no null.
+
+        Learnt feedback is the result of a run: a fresh draw of it is feedback before its first step, another method.
+        """
         if not self.feedback.tensors or self.feedback.networks is not None or not self.rule.innermost.redraws:
             return None
         fresh = self.rule.innermost.redrawn(self.network, self.feedback, self.example, generator)
