@@ -90,7 +90,7 @@ def _verdicts(archive: RunArchive, rows: Sequence[AuditRow], places: Places, *, 
 def _verdict_row(paper: Paper, section: VerdictSection, row: AuditRow) -> list[str]:
     depth = row.findings.get("D3")
     pairs = [seed for seed in row.seeds if seed.control_key]
-    alone = "" if len(pairs) == len(row.seeds) else f" ({counted(len(pairs), 'control')} of {len(row.seeds)})"
+    alone = "" if len(pairs) == len(row.seeds) else f" ({counted(len(pairs), 'control')} for {len(row.seeds)} seeds)"
     name = section.published_row(row.spec)
     beside = ((paper.published.figure(section.experiment, name, quantity), kind) for quantity, kind in BESIDE)
     return [
@@ -99,7 +99,7 @@ def _verdict_row(paper: Paper, section: VerdictSection, row: AuditRow) -> list[s
         "-" if row.control is None else f"{100 * row.control.mean:.1f} %",
         "" if depth is None or depth.value is None else f"{depth.value:+.1f}{alone}",
         "" if row.best_frozen is None else f"{row.best_frozen:+.1f}",
-        f"**{escaped(str(row.verdict))}**{_warned(row)}" + (" (one seed)" if len(pairs or row.seeds) == 1 else ""),
+        f"**{escaped(str(row.verdict))}**{_warned(row)}" + (" (one seed)" if len(row.seeds) == 1 else ""),
         *(escaped(published(figure, kind)) for figure, kind in beside),
     ]
 
