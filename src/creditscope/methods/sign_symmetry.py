@@ -92,17 +92,15 @@ class SignSymmetry(InsideWeights):
     ) -> Credit:
         """The credit; magnitudes that are redrawn are drawn before every step."""
         for name, scale in _of_kind("c", feedback).items():
-            magnitudes = feedback.tensors[f"M.{name}"]
-            if magnitudes.is_cpu:
-                _draw(magnitudes, scale, moment.generator)
-            else:  # the generator of a run is one of the processor
-                magnitudes.copy_(_draw(torch.empty(magnitudes.shape), scale.cpu(), moment.generator))
+            _draw(feedback.tensors[f"M.{name}"], scale, moment.generator)
         return self.credit(network, feedback, batch, scope)
 
 
 def _draw(magnitudes: Tensor, scale: Tensor, generator: torch.Generator) -> Tensor:
-    """Fill with c |N(0, 1)|."""
-    return magnitudes.normal_(generator=generator).abs_().mul_(scale)
+    """Fill with c |N(0, 1)|, drawn on the CPU in the default precision wherever the magnitudes are."""
+    there = magnitudes.is_cpu and magnitudes.dtype is torch.get_default_dtype()
+    drawn = (magnitudes if there else torch.empty(magnitudes.shape)).normal_(generator=generator).abs_()
+    return (magnitudes if there else magnitudes.copy_(drawn)).mul_(scale)
 
 
 def _of_kind(kind: str, feedback: Feedback) -> dict[str, Tensor]:
