@@ -162,7 +162,7 @@ types: install $(PYRIGHT) ## mypy --strict; pyright in basic mode on the public 
 
 # --- use -------------------------------------------------------------------------------------------------------------
 
-demo: install ## two to three minutes: a decent accuracy, walked back by the audit
+demo: install ## about three minutes: a decent accuracy, walked back by the audit
 	$(BIN)/creditscope demo
 
 reproduce: install ## run or resume every experiment of the audited paper, laptop budget; hours the first time

@@ -22,7 +22,7 @@ SOME_FAILED = 70  # the runs are the demo's own, so a failure is a fault of cred
 @command("demo")
 def demo(
     data: Annotated[str, typer.Option(metavar="NAME", help="mnist1d is built in, cifar10 is fetched.")] = "mnist1d",
-    epochs: Annotated[int, typer.Option(min=1, max=1_000_000, help="100 take 2 to 3 minutes on two cores.")] = 100,
+    epochs: Annotated[int, typer.Option(min=1, max=1_000_000, help="100 take about three minutes on two cores.")] = 100,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1)] = 42,
     out: Out = Path("creditscope-demo"),
     workers: Workers = None,
