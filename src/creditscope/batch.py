@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -37,6 +37,18 @@ def each_tensor(inputs: Any, change: Callable[[Tensor], Tensor]) -> Any:
         values = [each_tensor(value, change) for value in inputs]
         return type(inputs)(*values) if hasattr(inputs, "_fields") else type(inputs)(values)
     return inputs
+
+
+def tensors_in(inputs: Any) -> Iterator[Tensor]:
+    """The tensors with an axis among the inputs of a model."""
+    from torch import Tensor
+
+    if isinstance(inputs, Tensor):
+        if inputs.dim():
+            yield inputs
+    elif isinstance(inputs, dict | tuple | list):
+        for value in inputs.values() if isinstance(inputs, dict) else inputs:
+            yield from tensors_in(value)
 
 
 def first_images(batch: Batch, count: int) -> Batch:

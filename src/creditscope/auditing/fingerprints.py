@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from creditscope.batch import Batch
+from creditscope.batch import Batch, tensors_in
 from creditscope.errors import InvalidInput
 from creditscope.provenance import Guard, GuardStatus
 
@@ -189,16 +189,6 @@ def _hashes_there(batch: Batch) -> Tensor:
         weights = torch.from_numpy(_weights(place, words.shape[1]).view(np.int64)).to(device)
         total = (total ^ (words * weights).sum(1)) * int(MIXED.view(np.int64))
     return total
-
-
-def tensors_in(inputs: Any) -> Iterator[Tensor]:
-    """The tensors with an axis among the inputs of a model."""
-    if isinstance(inputs, Tensor):
-        if inputs.dim():
-            yield inputs
-    elif isinstance(inputs, dict | tuple | list):
-        for value in inputs.values() if isinstance(inputs, dict) else inputs:
-            yield from tensors_in(value)
 
 
 def _words(tensor: Tensor) -> HalfWords:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from creditscope.auditing.fingerprints import Fingerprints, tensors_in
-from creditscope.batch import Batch, each_tensor
+from creditscope.auditing.fingerprints import Fingerprints
+from creditscope.batch import Batch, each_tensor, tensors_in
 from creditscope.diagnostics import diagnostics
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.registry import unknown

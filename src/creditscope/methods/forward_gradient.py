@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from creditscope.batch import Batch, each_tensor
+from creditscope.batch import Batch, tensors_in
 from creditscope.credit import Credit
 from creditscope.errors import InvalidInput
 from creditscope.methods import method
@@ -171,18 +171,11 @@ def _by_sample(inputs: Any, draws: int, hiddens: Sequence[Tensor]) -> list[Tenso
 
 def _sampled(inputs: Any, count: int) -> list[Any]:
     """Every tensor among the inputs that has a row for each of the samples, as an array of these rows."""
-    arrays: list[Any] = []
-
-    def collect(tensor: Tensor) -> Tensor:
-        if tensor.dim() and len(tensor) == count:
-            arrays.append(tensor.detach().float().cpu().reshape(count, -1).numpy())
-        return tensor
-
-    each_tensor(inputs, collect)
-    if not arrays:
+    sampled = [tensor.detach().float().cpu() for tensor in tensors_in(inputs) if len(tensor) == count]
+    if not sampled:
         raise InvalidInput(
             f"None of the inputs is a tensor with one row for each of the {count} samples.\n"
             "forward_gradient draws the directions of a sample by its inputs, so that its credit is the same in any "
             "batch. Pass the samples along the first axis."
         )
-    return arrays
+    return [tensor.reshape(count, -1).numpy() for tensor in sampled]
