@@ -11,6 +11,7 @@ from tests.foreign_models import FEATURES, Branches, batches, cut, images
 from torch import Tensor, nn
 
 from creditscope import audit
+from creditscope.auditing import fingerprints
 from creditscope.auditing.fingerprints import Fingerprints, sample_hashes
 from creditscope.batch import Batch, each_tensor
 from creditscope.errors import InvalidInput, ModelMismatch
@@ -130,6 +131,31 @@ def test_one_number_anywhere_changes_the_hash() -> None:
     assert len(marks) == len(range(0, inputs.numel(), 7))
     assert int(base[0]) not in marks
     assert int(sample_hashes(Batch(inputs, labels + 1))[0]) != int(base[0])
+
+
+@pytest.mark.parametrize("values", [(0.0, 1.0), (0.0, 2.0), (-0.0, 0.0)])
+@pytest.mark.parametrize("places", ["lower", "upper", "both alike"])
+def test_samples_that_differ_in_one_half_of_their_words_have_hashes_of_their_own(
+    values: tuple[float, float], places: str
+) -> None:
+    patterns = torch.tensor(values)[(torch.arange(4096)[:, None] >> torch.arange(12)) % 2]  # every 12-bit pattern
+    inputs = torch.zeros(4096, 12, 2)
+    inputs[..., {"lower": slice(0, 1), "upper": slice(1, 2), "both alike": slice(0, 2)}[places]] = patterns[..., None]
+    hashes = sample_hashes(Batch(inputs.flatten(1), torch.zeros(4096).long()))
+    assert len(np.unique(hashes)) == 4096
+
+
+def test_a_hash_is_the_sum_of_folded_words_times_odd_weights() -> None:
+    inputs, labels = torch.randn(3, 7, generator=torch.Generator().manual_seed(0)), torch.tensor([4, 0, 9])
+    for row, label, given in zip(inputs, labels, sample_hashes(Batch(inputs, labels)), strict=True):
+        total = 0
+        for place, data in enumerate((row.numpy().tobytes() + bytes(4), int(label).to_bytes(8, "little"))):
+            words = [int.from_bytes(data[start : start + 8], "little") for start in range(0, len(data), 8)]
+            weights = fingerprints._weights(place, len(words)).tolist()
+            assert all(weight % 2 for weight in weights)
+            summed = sum(weight * (word ^ word >> 29) for weight, word in zip(weights, words, strict=True))
+            total = (total ^ summed % 2**64) * 0x9E3779B97F4A7C15 % 2**64
+        assert int(given) == total
 
 
 def test_all_tensors_of_a_dict_or_tuple_count() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 import creditscope
 from creditscope.errors import CreditscopeError, ModelChanged
 from creditscope.networks.build import build
+from creditscope.stream import isolation
 from creditscope.stream.unchanged import unchanged
 
 INPUTS, LABELS = torch.linspace(-1, 1, 384).view(64, 6), torch.arange(64) % 3
@@ -197,3 +198,26 @@ def test_gradients_that_exist_come_back_as_the_same_tensors():
     assert network.weight.grad is gradient
     assert torch.equal(gradient, torch.ones(2, 2))
     assert network.bias.grad is not None
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex128])
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_the_sign_of_a_zero_is_a_bit_too(dtype: torch.dtype, count: int) -> None:
+    module = nn.Module()
+    module.weight = nn.Parameter(torch.zeros(count, dtype=dtype))
+    with unchanged(module):
+        module.weight.data = module.weight.data
+    with pytest.raises(ModelChanged, match="the weight weight"), unchanged(module):
+        module.weight.detach()[-1] = -torch.zeros((), dtype=dtype)
+    assert not module.weight.detach().abs().any()
+    assert module.weight.detach().view(torch.uint8).sum() == 0
+
+
+def test_constant_parameters_are_those_that_require_gradients_once_each() -> None:
+    model = build("resmlp", 6, 3, seed=0, d=8, depth=2)
+    model.blocks[1].w1.weight = model.blocks[0].w1.weight  # shared
+    model.blocks[0].w2.bias.requires_grad_(False)
+    found = isolation._trained([*model.blocks, model.blocks[0].w1])
+    expected = {id(p) for block in model.blocks for p in block.parameters() if p.requires_grad}
+    assert len(found) == len(expected)
+    assert {id(parameter) for parameter in found} == expected

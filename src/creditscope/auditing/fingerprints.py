@@ -18,10 +18,10 @@ from creditscope.errors import InvalidInput
 from creditscope.provenance import Guard, GuardStatus
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
-HalfWords = np.ndarray[Any, np.dtype[np.uint32]]
 SHARE, FEWEST = 0.05, 8  # so large a share of all samples, and so many, must come again
 EXCESS = 3  # and so many times more than equal samples within batches explain
 COORDINATES, BITS = 64, 32  # numbers of a sample that are looked at; values beyond 2³² do not meet by chance
+FOLD = 29  # bits by which a word is folded on itself; not 32: of two equal halves nothing would be left
 
 MIXED = np.uint64(0x9E3779B97F4A7C15)
 
@@ -57,7 +57,7 @@ class Fingerprints:
         """Compare a batch with all earlier ones."""
         marks, self.labels = fetched(batch)
         index, key = self._batches, sha256(marks.tobytes()).digest()
-        distinct, copies = np.unique(marks, return_counts=True)
+        distinct, copies = _counted(marks)
         known = _among(distinct, self._known)
         count, again = len(marks), int(copies[known].sum())
         self._pairs += count * (count - 1) // 2
@@ -150,16 +150,28 @@ def fetched(batch: Batch) -> tuple[Words, Tensor]:
 def sample_hashes(batch: Batch) -> Words:
     """One 64-bit hash per sample, of every number of its inputs and its label.
 
-    Σ_j w_j·x_j mod 2⁶⁴ over the 32-bit words x_j of a sample, w_j of 64 bits, odd and fixed: exact integers, so that
-    the hash does not depend on the place of the sample in its batch. A sum of words that all end in z zeros ends in z
-    zeros too; of 1.0 in float32 (z = 23) 41 bits are left, of the worst word, -0.0, 33.
+    Σ_j w_j·y_j mod 2⁶⁴,  y_j = x_j ⊕ (x_j >> 29),  over the 64-bit words x_j of a sample; w_j fixed and odd, of 64 bits:
+    exact integers, so that the hash does not depend on the place of the sample in its batch. A sum of words that all
+    end in z zeros ends in z zeros too. A word holds two numbers in float32, and of the upper one alone only the lower
+    half of w_j would be heard; folded, it is heard in the lower half too. Of 1.0 as the upper number 38 bits are left,
+    of 2.0 31, and 30 of the worst, -0.0.
     """
     count = len(batch.labels)
     total = np.zeros(count, np.uint64)
     for place, tensor in enumerate((*tensors_in(batch.inputs), batch.labels)):
-        rows = _words(tensor.detach() if len(tensor) == count else tensor.detach()[None])
-        total = (total ^ (rows @ _weights(place, rows.shape[1]))) * MIXED  # not a sum: (x, y) is not (y, x)
+        words = _words(tensor.detach() if len(tensor) == count else tensor.detach()[None])
+        folded = words >> np.uint64(FOLD)
+        folded ^= words
+        sums = np.einsum("ij,j->i", folded, _weights(place, words.shape[1]))
+        total = (total ^ sums) * MIXED  # not a sum: (x, y) is not (y, x)
     return total
+
+
+def _counted(values: Words) -> tuple[Words, np.ndarray[Any, np.dtype[np.int64]]]:
+    """The distinct values in order, and how often each occurs: `numpy.unique` in a fifth of its time."""
+    ordered = np.sort(values)
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
+    return ordered[starts], np.diff(starts, append=len(ordered))
 
 
 def _among(values: Words, known: Words) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -185,16 +197,17 @@ def _hashes_there(batch: Batch) -> Tensor:
     for place, tensor in enumerate((*tensors_in(batch.inputs), batch.labels)):
         each = (tensor if len(tensor) == count else tensor[None]).detach().to(device).contiguous()
         data = (each.flatten(1) if each.dim() > 1 else each[:, None]).view(torch.uint8)
-        words = F.pad(data, (0, -data.shape[1] % 4)).view(torch.int32).long() & 0xFFFFFFFF
+        words = F.pad(data, (0, -data.shape[1] % 8)).view(torch.int64)
+        words = words ^ ((words >> FOLD) & ((1 << 64 - FOLD) - 1))  # zeros move in from the left
         weights = torch.from_numpy(_weights(place, words.shape[1]).view(np.int64)).to(device)
         total = (total ^ (words * weights).sum(1)) * int(MIXED.view(np.int64))
     return total
 
 
-def _words(tensor: Tensor) -> HalfWords:
-    """The bytes of each sample as 32-bit words, filled up with zeros."""
+def _words(tensor: Tensor) -> Words:
+    """The bytes of each sample as 64-bit words, filled up with zeros."""
     raw = tensor.cpu().contiguous().flatten(1) if tensor.dim() > 1 else tensor.cpu().contiguous()[:, None]
     data = raw.view(torch.uint8).numpy()
-    missing = -data.shape[1] % 4
-    words: HalfWords = (np.pad(data, ((0, 0), (0, missing))) if missing else data).view(np.uint32)
+    missing = -data.shape[1] % 8
+    words: Words = (np.pad(data, ((0, 0), (0, missing))) if missing else data).view(np.uint64)
     return words
