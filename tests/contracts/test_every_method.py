@@ -30,8 +30,6 @@ FORMS: dict[str, tuple[str, dict[str, object]]] = {
     "multipliers": ("predictive_coding", {"multipliers": True}),
 }
 DEAR = ("sixteen draws", "multipliers")
-# Streams of several shapes are refused in words; `networks` declares what the default form supports.
-NARROWER = {("networks", "credit at the block's input")}
 
 
 def cases() -> list[object]:
@@ -58,7 +56,6 @@ def forms() -> list[object]:
         pytest.param(clause, form, id=f"{clause.name}-{form}", marks=[pytest.mark.slow] if form in DEAR else [])
         for clause in CLAUSES
         for form in FORMS
-        if (clause.name, form) not in NARROWER
     ]
 
 

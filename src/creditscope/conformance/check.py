@@ -108,7 +108,7 @@ def check_rule(rule: str | type[CreditRule] | CreditRule, *, network: str | None
     networks[on]  # an unknown name is refused
     if not supported(chosen, on):
         raise InvalidInput(
-            f"{type(chosen).__name__} does not support {on!r}: it declares {', '.join(chosen.networks or ())}.\n"
+            f"{type(chosen).__name__} does not support {on!r}: it declares {', '.join(chosen.supported_networks or ())}.\n"
             "Every clause would fail for that one reason. Choose one of these."
         )
     subject = Subject(chosen, on)

@@ -70,12 +70,12 @@ def value(subject: Subject) -> Iterator[Remark]:
 
 @clause(
     "networks",
-    states="Flat states, tokens and convolutions are supported, or refused in words where networks= leaves them out.",
+    states="Flat states, tokens and convolutions are supported, or refused in words where the rule leaves them out.",
 )
 def kinds(subject: Subject) -> Iterator[Remark]:
     """On one small network of every registered kind."""
     rule = subject.rule
-    unknown = sorted(set(rule.networks or ()) - set(networks))
+    unknown = sorted(set(rule.supported_networks or ()) - set(networks))
     if unknown:
         yield Remark(f"networks= names {', '.join(unknown)}, which is not registered")
     refused = []
@@ -85,13 +85,13 @@ def kinds(subject: Subject) -> Iterator[Remark]:
             credit = case.credit()
         except CreditscopeError as error:
             if supported(rule, on):
-                yield Remark(f"{on} is refused, but networks= does not leave it out: {_first(error)}")
+                yield Remark(f"{on} is refused, but declared as supported: {_first(error)}")
             refused.append(on)
         except Exception as error:  # noqa: BLE001  whatever the rule raises, it is not a refusal in words
             yield Remark(f"{on} ends in {type(error).__name__}, not in a refusal: {_first(error)}")
         else:
             if not supported(rule, on):
-                yield Remark(f"{on} is left out by networks=, but not refused")
+                yield Remark(f"{on} is not declared as supported, but not refused")
             expected = len(case.network.states(case.batch.inputs)) if rule.at_states else 0
             if len(credit.signals) != expected:
                 yield Remark(f"{on}: {len(credit.signals)} signals for {expected} states")

@@ -119,16 +119,22 @@ def noise() -> Dataset:
     return Dataset("noise", train, test, CLASSES, (0.0,), (1.0,))
 
 
+def declared_networks(rule: CreditRule | type[CreditRule]) -> tuple[str, ...] | None:
+    """The registered networks that a rule declares, an instance for its own options; None for all of them."""
+    return rule.networks if isinstance(rule, type) else rule.supported_networks
+
+
 def supported(rule: CreditRule | type[CreditRule], on: str) -> bool:
     """Whether the rule declares that it supports this network."""
-    return rule.networks is None or on in rule.networks
+    names = declared_networks(rule)
+    return names is None or on in names
 
 
 def home(rule: CreditRule | type[CreditRule]) -> str:
     """The primary network where the rule supports it, else the first registered one that it declares."""
     if supported(rule, PRIMARY):
         return PRIMARY
-    return next((on for on in rule.networks or () if on in networks), PRIMARY)
+    return next((on for on in declared_networks(rule) or () if on in networks), PRIMARY)
 
 
 def differing(one: dict[str, Tensor], other: dict[str, Tensor]) -> list[str]:

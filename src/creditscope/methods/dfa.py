@@ -57,6 +57,11 @@ class DirectFeedback(LocalRule):
         """B_l stands for ∂logits/∂h_l; with index = "input" the last matrix serves two states."""
         return "output" if self.index == "output" else None
 
+    @property
+    def supported_networks(self) -> tuple[str, ...] | None:
+        """All; with index = "input" those whose states have one shape."""
+        return None if self.index == "output" else ("resmlp", "vit_mini", "student_net", "mlp", "mupc_mlp")
+
     def __post_init__(self) -> None:
         check_normalisation(self.normalisation)
         check_index(self.index)

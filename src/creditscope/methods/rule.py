@@ -136,6 +136,11 @@ class CreditRule(ABC):
 
     drawing: ClassVar[frozenset[str]] = frozenset()  # options that decide the draw of the feedback and nothing else
 
+    @property
+    def supported_networks(self) -> tuple[str, ...] | None:
+        """The registered networks that it supports with these options; None for all."""
+        return self.networks
+
     @abstractmethod
     def feedback(self, network: StagedNetwork, example: Batch, generator: torch.Generator) -> Feedback:
         """Draw the fixed feedback of a run; `example` gives the shapes."""
