@@ -150,8 +150,8 @@ def fetched(batch: Batch) -> tuple[Words, Tensor]:
 def sample_hashes(batch: Batch) -> Words:
     """One 64-bit hash per sample, of every number of its inputs and its label.
 
-    Σ_j w_j·y_j mod 2⁶⁴,  y_j = x_j ⊕ (x_j >> 29),  over the 64-bit words x_j of a sample; w_j fixed and odd, of 64 bits:
-    exact integers, so that the hash does not depend on the place of the sample in its batch. A sum of words that all
+    Σ_j w_j·y_j mod 2⁶⁴,  y_j = x_j ⊕ (x_j >> 29),  over the 64-bit words x_j of a sample, w_j odd and fixed: exact
+    integers, so that the hash does not depend on the place of the sample in its batch. A sum of words that all
     end in z zeros ends in z zeros too. A word holds two numbers in float32, and of the upper one alone only the lower
     half of w_j would be heard; folded, it is heard in the lower half too. Of 1.0 as the upper number 38 bits are left,
     of 2.0 31, and 30 of the worst, -0.0.

@@ -16,7 +16,7 @@ from creditscope.conformance.identities import decay, direction, exact, identity
 from creditscope.conformance.purity import loss, pure, randomness, samples
 from creditscope.conformance.running import learn, resumed, saved, training
 from creditscope.conformance.signals import precision, scales, shapes
-from creditscope.conformance.subject import Subject, home, supported
+from creditscope.conformance.subject import Subject, declared_networks, home, supported
 from creditscope.conformance.wrapping import bound, wrappers
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
@@ -107,8 +107,9 @@ def check_rule(rule: str | type[CreditRule] | CreditRule, *, network: str | None
     on = home(chosen) if network is None else network
     networks[on]  # an unknown name is refused
     if not supported(chosen, on):
+        declared = ", ".join(declared_networks(chosen) or ())
         raise InvalidInput(
-            f"{type(chosen).__name__} does not support {on!r}: it declares {', '.join(chosen.supported_networks or ())}.\n"
+            f"{type(chosen).__name__} does not support {on!r}: it declares {declared}.\n"
             "Every clause would fail for that one reason. Choose one of these."
         )
     subject = Subject(chosen, on)
