@@ -24,7 +24,7 @@ from torch.nn import functional as F
 import creditscope
 from creditscope.datasets import datasets
 from creditscope.experiments.answers import unpacked
-from creditscope.records.experiment import Experiment
+from creditscope.records.experiment import ExperimentReport
 from creditscope.statistics.margin import margin_of_accuracies, margin_of_answers
 
 DATA = datasets["mnist1d"]()
@@ -118,7 +118,7 @@ def image_ratio(trained: float, frozen: float, correlation: float) -> float:
     return round(math.sqrt(apart / (apart - 2 * r * math.sqrt(one * other))), 3)
 
 
-def summary(result: Experiment, seconds: float) -> dict[str, Any]:
+def summary(result: ExperimentReport, seconds: float) -> dict[str, Any]:
     """The record of one experiment, with D3's interval paired over images and from accuracies alone."""
     tables = {
         variant: numpy.stack([unpacked(run.right, run.images) for run in result.runs if run.variant == variant])

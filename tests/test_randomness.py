@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from creditscope.batch import Batch
 from creditscope.datasets.tensors import Dataset
-from creditscope.experiments.recipe import Recipe as Functions
+from creditscope.experiments.functions import UserFunctions
 from creditscope.methods.adapted import AdaptedNetwork, adapted
 from creditscope.methods.bp import Backprop
 from creditscope.networks.build import build
@@ -69,7 +69,7 @@ def an_experiment() -> None:
         torch.manual_seed(7)
         return 0.5
 
-    functions = Functions(lambda seed: nn.Linear(6, 3), lambda model, seed: None, evaluate)
+    functions = UserFunctions(lambda seed: nn.Linear(6, 3), lambda model, seed: None, evaluate)
     functions.evaluated(functions.fresh(0))
 
 

@@ -13,7 +13,7 @@ from tests.conformance.planted_rules import PLANTED, SPOILT, UNDECLARED
 from creditscope import check_rule, cli
 from creditscope.conformance.check import CLAUSES, Conformance
 from creditscope.conformance.clause import NotChecked, Outcome, Remark, clause, note
-from creditscope.conformance.subject import Subject
+from creditscope.conformance.subject import CheckedRule
 from creditscope.conformance.table import conformance_table
 from creditscope.errors import InvalidInput, UnknownName
 from creditscope.methods import methods
@@ -39,7 +39,7 @@ def test_a_planted_mistake_is_found_by_the_clause_that_names_it(rule: type[Credi
 def test_the_clause_itself_finds_it(rule: type[CreditRule], clauses: set[str]) -> None:
     by_name = {clause.name: clause for clause in CLAUSES}
     for name in clauses:
-        result = by_name[name].result(Subject(rule()))
+        result = by_name[name].result(CheckedRule(rule()))
         assert result.outcome is Outcome.FAILS
         assert result.detail
 
@@ -69,27 +69,27 @@ def test_checking_leaves_the_random_state_of_the_caller_alone() -> None:
 
 def test_a_fault_outweighs_notes_and_reasons_not_to_go_on() -> None:
     @clause("x", states="X.")
-    def both(subject: Subject):
+    def both(subject: CheckedRule):
         yield note("measured")
         yield Remark("wrong")
         raise NotChecked("nothing left")
 
-    result = both.result(Subject(DirectFeedback()))
+    result = both.result(CheckedRule(DirectFeedback()))
     assert (result.outcome, result.detail) == (Outcome.FAILS, "wrong")
 
 
 def test_what_a_rule_raises_is_its_fault_and_a_reason_is_none() -> None:
     @clause("x", states="X.")
-    def raises(subject: Subject):
+    def raises(subject: CheckedRule):
         yield from ()
         raise ZeroDivisionError("by 0\nand more")
 
     @clause("y", states="Y.")
-    def declines(subject: Subject):
+    def declines(subject: CheckedRule):
         yield from ()
         raise NotChecked("no states")
 
-    subject = Subject(DirectFeedback())
+    subject = CheckedRule(DirectFeedback())
     assert raises.result(subject).detail == "ZeroDivisionError: by 0"
     assert raises.result(subject).outcome is Outcome.FAILS
     assert declines.result(subject).outcome is Outcome.NOT_CHECKED
@@ -97,10 +97,10 @@ def test_what_a_rule_raises_is_its_fault_and_a_reason_is_none() -> None:
 
 def test_many_faults_are_counted_not_listed() -> None:
     @clause("x", states="X.")
-    def many(subject: Subject):
+    def many(subject: CheckedRule):
         yield from (Remark(str(number)) for number in range(5))
 
-    assert many.result(Subject(DirectFeedback())).detail == "0; 1; 2; and 2 more"
+    assert many.result(CheckedRule(DirectFeedback())).detail == "0; 1; 2; and 2 more"
 
 
 def test_the_table_has_a_row_for_every_clause_and_ends_with_the_verdict() -> None:
@@ -130,8 +130,8 @@ def test_what_a_missing_declaration_leaves_unknown_is_said_with_the_verdict(
 
 @pytest.mark.parametrize("name", ["bp", "dfa", "fa", "predictive_coding"])
 def test_nothing_stays_unknown_of_a_rule_that_declares_it_or_has_no_feedback(name: str) -> None:
-    (identity,) = [clause.result(Subject(methods[name]())) for clause in CLAUSES if clause.name == "identity"]
-    (decay,) = [clause.result(Subject(methods[name]())) for clause in CLAUSES if clause.name == "decay"]
+    (identity,) = [clause.result(CheckedRule(methods[name]())) for clause in CLAUSES if clause.name == "identity"]
+    (decay,) = [clause.result(CheckedRule(methods[name]())) for clause in CLAUSES if clause.name == "decay"]
     assert (identity.unknown, decay.unknown) == ("", "")
 
 
@@ -163,7 +163,7 @@ class Derived(DirectFeedback):
 
 
 def test_inherited_facts_are_not_those_of_the_rule() -> None:
-    (result,) = [clause.result(Subject(Derived())) for clause in CLAUSES if clause.name == "facts"]
+    (result,) = [clause.result(CheckedRule(Derived())) for clause in CLAUSES if clause.name == "facts"]
     assert result.detail.startswith("the facts are those of 'dfa', which it is derived from")
 
 

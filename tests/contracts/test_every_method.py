@@ -9,7 +9,7 @@ import pytest
 
 from creditscope.conformance.check import CLAUSES
 from creditscope.conformance.clause import Clause, Outcome
-from creditscope.conformance.subject import Subject, home, supported
+from creditscope.conformance.subject import CheckedRule, home, supported
 from creditscope.methods import methods
 from creditscope.networks import networks
 
@@ -46,7 +46,7 @@ def cases() -> list[object]:
 @pytest.mark.parametrize(("clause", "name", "on"), cases())
 def test_every_method_keeps_every_clause(clause: Clause, name: str, on: str) -> None:
     options = {} if (name, on) in AT_HOME or clause.name == "precision" else RELAXED.get(name, {})
-    result = clause.result(Subject(methods[name](**options), on))
+    result = clause.result(CheckedRule(methods[name](**options), on))
     assert result.outcome is not Outcome.FAILS, result.detail
 
 
@@ -62,7 +62,7 @@ def forms() -> list[object]:
 @pytest.mark.parametrize(("clause", "form"), forms())
 def test_every_named_form_of_a_method_keeps_every_clause(clause: Clause, form: str) -> None:
     name, options = FORMS[form]
-    result = clause.result(Subject(methods[name](**options), home(methods[name])))
+    result = clause.result(CheckedRule(methods[name](**options), home(methods[name])))
     assert result.outcome is not Outcome.FAILS, result.detail
 
 

@@ -21,7 +21,7 @@ from creditscope.methods.rule import CreditRule
 from creditscope.methods.wrappers import wrapped
 from creditscope.networks.build import build
 from creditscope.networks.staged import StagedNetwork
-from creditscope.records.experiment import Experiment
+from creditscope.records.experiment import ExperimentReport
 from creditscope.records.run import HistoryRow
 from creditscope.training.checkpoint import Checkpoint
 from creditscope.training.fit import fit
@@ -188,7 +188,7 @@ def test_a_rule_in_a_users_loop_has_the_gradients_of_the_cpu(name: str) -> None:
     assert all(torch.allclose(one, other, rtol=1e-6, atol=1e-8) for one, other in zip(there, here, strict=True))
 
 
-def result(device: Device) -> Experiment:
+def result(device: Device) -> ExperimentReport:
     inputs, labels = INPUTS.to(device), LABELS.to(device)
 
     def make(seed: int) -> nn.Module:

@@ -18,7 +18,7 @@ import creditscope
 from creditscope.errors import BadFile, CreditscopeError, FunctionFailed, InvalidInput, ModelMismatch
 from creditscope.experiments.answers import check_agreement, packed, unpacked
 from creditscope.experiments.running import WorkerDied
-from creditscope.records.experiment import Experiment
+from creditscope.records.experiment import ExperimentReport
 from creditscope.records.frame import NoFrameLibrary
 from creditscope.statistics.margin import margin_of_answers
 from creditscope.verdict import Status
@@ -64,7 +64,7 @@ def run(**options):
 
 
 @pytest.fixture(scope="module")
-def result() -> Experiment:
+def result() -> ExperimentReport:
     return run(name="mine")
 
 
@@ -107,7 +107,7 @@ def test_every_seed_is_audited_as_audit_would(result):
 
 
 def test_the_result_survives_a_file_and_becomes_pages(result, tmp_path):
-    again = Experiment.parse(result.to_json(tmp_path / "e.json"))
+    again = ExperimentReport.parse(result.to_json(tmp_path / "e.json"))
     assert (again.findings, again.margins, again.verdict) == (result.findings, result.margins, result.verdict)
     assert unpacked(again.runs[0].right, 192).tolist() == right(result.networks["trained"][0]).tolist()
     tex = result.to_latex(tmp_path / "e.tex")

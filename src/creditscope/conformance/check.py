@@ -16,7 +16,7 @@ from creditscope.conformance.identities import decay, direction, exact, identity
 from creditscope.conformance.purity import loss, pure, randomness, samples
 from creditscope.conformance.running import learn, resumed, saved, training
 from creditscope.conformance.signals import precision, scales, shapes
-from creditscope.conformance.subject import Subject, declared_networks, home, supported
+from creditscope.conformance.subject import CheckedRule, declared_networks, home, supported
 from creditscope.conformance.wrapping import bound, wrappers
 from creditscope.errors import InvalidInput
 from creditscope.methods import methods
@@ -112,7 +112,7 @@ def check_rule(rule: str | type[CreditRule] | CreditRule, *, network: str | None
             f"{type(chosen).__name__} does not support {on!r}: it declares {declared}.\n"
             "Every clause would fail for that one reason. Choose one of these."
         )
-    subject = Subject(chosen, on)
+    subject = CheckedRule(chosen, on)
     return Conformance(_title(chosen), on, tuple(clause.result(subject) for clause in CLAUSES))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from creditscope.conformance.subject import Subject
+from creditscope.conformance.subject import CheckedRule
 
 MOST = 3  # faults that a result names
 
@@ -64,7 +64,7 @@ class ClauseResult:
     unknown: str = ""
 
 
-Check = Callable[[Subject], Iterator[Remark]]
+Check = Callable[[CheckedRule], Iterator[Remark]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Clause:
     check: Check
     blind: str = ""
 
-    def result(self, subject: Subject) -> ClauseResult:
+    def result(self, subject: CheckedRule) -> ClauseResult:
         """The outcome on one rule; an error that the rule raises is a fault of the rule."""
         started, remarks, outcome, unknown = time.perf_counter(), list[Remark](), Outcome.HOLDS, ""
         try:

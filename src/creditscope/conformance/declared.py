@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from creditscope.conformance.clause import Remark, clause, note
-from creditscope.conformance.subject import Subject, differing, seeded, supported
+from creditscope.conformance.subject import CheckedRule, differing, seeded, supported
 from creditscope.errors import CreditscopeError
 from creditscope.networks import networks
 
@@ -18,7 +18,7 @@ from creditscope.networks import networks
     "facts",
     states="Name, summary, formula, paper and revision are declared, and the law of feedback where there is one.",
 )
-def facts(subject: Subject) -> Iterator[Remark]:
+def facts(subject: CheckedRule) -> Iterator[Remark]:
     """By @method, which every record of a run copies."""
     rule, declared = subject.rule, subject.rule.facts
     if declared is None:
@@ -49,7 +49,7 @@ def facts(subject: Subject) -> Iterator[Remark]:
 @clause(
     "value", states="The rule is a value: a frozen dataclass of plain options, equal to another of the same options."
 )
-def value(subject: Subject) -> Iterator[Remark]:
+def value(subject: CheckedRule) -> Iterator[Remark]:
     """Records and snapshots tell runs apart by what a rule is written as."""
     rule: Any = subject.rule
     how = getattr(rule, "__dataclass_params__", None)
@@ -72,7 +72,7 @@ def value(subject: Subject) -> Iterator[Remark]:
     "networks",
     states="Flat states, tokens and convolutions are supported, or refused in words where the rule leaves them out.",
 )
-def kinds(subject: Subject) -> Iterator[Remark]:
+def kinds(subject: CheckedRule) -> Iterator[Remark]:
     """On one small network of every registered kind."""
     rule = subject.rule
     unknown = sorted(set(rule.supported_networks or ()) - set(networks))
@@ -81,7 +81,7 @@ def kinds(subject: Subject) -> Iterator[Remark]:
     refused = []
     for on in networks:
         try:
-            case = Subject(rule, on).case()
+            case = CheckedRule(rule, on).case()
             credit = case.credit()
         except CreditscopeError as error:
             if supported(rule, on):
@@ -106,7 +106,7 @@ def _first(error: Exception) -> str:
     "feedback",
     states="Feedback is decided by the generator alone, needs no gradient, and drawing it changes nothing else.",
 )
-def feedback(subject: Subject) -> Iterator[Remark]:
+def feedback(subject: CheckedRule) -> Iterator[Remark]:
     """In both modes of the network: BatchNorm must not learn from the example."""
     for training in (True, False):
         case = subject.case()

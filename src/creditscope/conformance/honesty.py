@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from creditscope.conformance.clause import NotChecked, Remark, clause, note
 from creditscope.conformance.signals import needs_states
-from creditscope.conformance.subject import Subject, drawn, seeded
+from creditscope.conformance.subject import CheckedRule, drawn, seeded
 from creditscope.diagnostics import diagnostics
 from creditscope.probes.hidden_backprop import hidden_backprop
 from creditscope.probes.label_leak import answers_of, label_leak
@@ -20,7 +20,7 @@ from creditscope.verdict import Missing
     states="Local credit does not change when weights above change where the forward pass cannot see it.",
     blind="Rules without credit at the states; weights whose inputs leave no direction free.",
 )
-def locality(subject: Subject) -> Iterator[Remark]:
+def locality(subject: CheckedRule) -> Iterator[Remark]:
     """D9, with its limit."""
     case = subject.case(samples=12)
     needs_states(case)
@@ -50,7 +50,7 @@ def locality(subject: Subject) -> Iterator[Remark]:
 @clause(
     "labels", states="Predictions do not depend on the labels of their batch, not even after its credit was computed."
 )
-def labels(subject: Subject) -> Iterator[Remark]:
+def labels(subject: CheckedRule) -> Iterator[Remark]:
     """D8: every sample is shown under every other label."""
     case = subject.case()
     answers = answers_of(find_stream(case.network), case.bound(), None)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from creditscope.conformance.clause import NotChecked, Remark, clause, note
 from creditscope.conformance.signals import needs_states, readout_weight
-from creditscope.conformance.subject import Case, Subject, seeded
+from creditscope.conformance.subject import CheckedRule, Trial, seeded
 from creditscope.methods.descent import Descent
 from creditscope.methods.inside_weights import InsideWeights
 from creditscope.methods.rule import Moment
@@ -26,7 +26,7 @@ UNKNOWN = "sign, transposition and order were not checked"
 @clause(
     "exact", states="Layers declared exact receive the gradient; the head learns by its own, unless declared otherwise."
 )
-def exact(subject: Subject) -> Iterator[Remark]:
+def exact(subject: CheckedRule) -> Iterator[Remark]:
     """exact_layers and exact_readout: an audit leaves these layers out of what it judges."""
     case = subject.case()
     network, batch, credit = case.network, case.batch, case.credit()
@@ -48,7 +48,7 @@ def exact(subject: Subject) -> Iterator[Remark]:
     states="With the Jacobian that it stands for in place of the feedback, the credit of a sample is its gradient.",
     blind="Rules that declare no stands_for; B acting on features that several positions share.",
 )
-def identity(subject: Subject) -> Iterator[Remark]:
+def identity(subject: CheckedRule) -> Iterator[Remark]:
     """Finds transposed feedback, an inverted sign, and credit of the layer above or below."""
     case = subject.case(samples=1)
     needs_states(case, f"{UNKNOWN}: there is no credit at the states")
@@ -69,7 +69,7 @@ def _against_target(logits: Tensor, labels: Tensor) -> Tensor:
     return -logits.gather(1, labels[:, None])[:, 0]
 
 
-def make_exact(case: Case) -> Iterator[Remark]:
+def make_exact(case: Trial) -> Iterator[Remark]:
     """Overwrite the feedback of a case with what it stands for; a shape that does not fit is a fault on flat states."""
     wanted = jacobians(case)
     flat = all(state.dim() == 2 for state in case.network.states(case.batch.inputs))
@@ -88,7 +88,7 @@ def make_exact(case: Case) -> Iterator[Remark]:
                 matrix.copy_(wanted[name])
 
 
-def jacobians(case: Case) -> dict[str, Tensor]:
+def jacobians(case: Trial) -> dict[str, Tensor]:
     """By the name of the feedback, what it stands for; that of a state at the first sample of the batch."""
     network, kind = case.network, case.rule.stands_for
     if kind == "weight":
@@ -118,7 +118,7 @@ def _jacobian(network: StagedNetwork, state: Tensor, start: int, end: int | None
     states="A block learns by the product of its own Jacobian with the credit of its output, the embedding by a_0.",
     blind="The scale of an update, which a normalisation sets; rules that declare other states for it.",
 )
-def update(subject: Subject) -> Iterator[Remark]:
+def update(subject: CheckedRule) -> Iterator[Remark]:
     """On one sample, where a normalisation changes the length of the update and nothing else."""
     case = subject.case(samples=1)
     needs_states(case)
@@ -151,7 +151,7 @@ def update(subject: Subject) -> Iterator[Remark]:
     states="Credit without feedback that uses the weights above, with BP as its reference, points along the gradient.",
     blind="The sign of local credit that declares no stands_for: it may point anywhere.",
 )
-def direction(subject: Subject) -> Iterator[Remark]:
+def direction(subject: CheckedRule) -> Iterator[Remark]:
     """The mean cosine over 24 samples is positive at every layer."""
     case = subject.case(samples=24)
     needs_states(case)
@@ -168,7 +168,7 @@ def direction(subject: Subject) -> Iterator[Remark]:
     yield note(f"mean cosines from {min(means):.2f} to {max(means):.2f}")
 
 
-def _must_point_along(case: Case) -> bool:
+def _must_point_along(case: Trial) -> bool:
     """Whether the clause direction applies."""
     own_reference = case.rule.facts is not None and case.rule.facts.reference
     return case.rule.uses_weights_above and not own_reference and not case.feedback.tensors
@@ -177,7 +177,7 @@ def _must_point_along(case: Case) -> bool:
 @clause(
     "decay", states="Feedback that follows the weights takes their steps: B - W shrinks by the factor 1 - ηλ in each."
 )
-def decay(subject: Subject) -> Iterator[Remark]:
+def decay(subject: CheckedRule) -> Iterator[Remark]:
     """B_t - W_t = (1 - ηλ)ᵗ (B_0 - W_0), under SGD."""
     case = subject.case()
     if not case.rule.follows_weights:
@@ -202,7 +202,7 @@ def decay(subject: Subject) -> Iterator[Remark]:
             yield Remark(f"B - W of {name} went to {shrunk:.4f} of its size in {STEPS} steps, not to {factor:.4f}")
 
 
-def _apart(case: Case) -> dict[str, Tensor]:
+def _apart(case: Trial) -> dict[str, Tensor]:
     """B - W by the name of the weight."""
     learnt = case.rule.feedback_matrices(case.feedback).items()
     return {name: (b - case.network.get_parameter(name)).detach().clone() for name, b in learnt}

@@ -12,14 +12,14 @@ import torch.nn.functional as F
 from creditscope.batch import Batch
 from creditscope.conformance.clause import Remark, clause
 from creditscope.conformance.signals import needs_states
-from creditscope.conformance.subject import Subject, differing, same_credit
+from creditscope.conformance.subject import CheckedRule, differing, same_credit
 from creditscope.stream.isolation import preserved_rng
 
 
 @clause(
     "pure", states="The same batch gives the same credit twice; network, feedback, inputs and labels stay as they were."
 )
-def pure(subject: Subject) -> Iterator[Remark]:
+def pure(subject: CheckedRule) -> Iterator[Remark]:
     """Also under no_grad, where an audit may ask."""
     case = subject.case()
     before = case.tensors()
@@ -43,7 +43,7 @@ def pure(subject: Subject) -> Iterator[Remark]:
 
 
 @clause("random", states="The global random states of torch, numpy and Python neither decide the credit nor move.")
-def randomness(subject: Subject) -> Iterator[Remark]:
+def randomness(subject: CheckedRule) -> Iterator[Remark]:
     """Randomness comes from the generator of the run alone: that of `feedback`, and of the moment in `learn`."""
     credits, steps = [], []
     with preserved_rng():
@@ -69,7 +69,7 @@ def _random_states() -> tuple[bytes, str, str]:
 
 
 @clause("samples", states="In evaluation mode a sample's credit does not depend on the other samples of its batch.")
-def samples(subject: Subject) -> Iterator[Remark]:
+def samples(subject: CheckedRule) -> Iterator[Remark]:
     """Within 1e-3: matrix products of another size round otherwise."""
     case = subject.case()
     needs_states(case)
@@ -82,7 +82,7 @@ def samples(subject: Subject) -> Iterator[Remark]:
 
 
 @clause("loss", states="The loss of a credit is the mean cross-entropy of the batch.")
-def loss(subject: Subject) -> Iterator[Remark]:
+def loss(subject: CheckedRule) -> Iterator[Remark]:
     """Without a penalty and without auxiliary losses: histories compare it across rules."""
     case = subject.case()
     expected = F.cross_entropy(case.network(case.batch.inputs), case.batch.labels).item()

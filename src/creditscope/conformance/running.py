@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from creditscope.conformance.clause import NotChecked, Remark, clause
-from creditscope.conformance.subject import Subject, differing, drawn, same_credit, seeded
+from creditscope.conformance.subject import CheckedRule, differing, drawn, same_credit, seeded
 from creditscope.methods.wrappers import Frozen, Ladder, wrapped
 from creditscope.networks.staged import StagedNetwork
 from creditscope.records.run import HistoryRow, RunRecord
@@ -21,7 +21,7 @@ from creditscope.training.weights import load_weights
 
 
 @clause("learn", states="A step of learning changes no weight of the network, which is left to the optimiser.")
-def learn(subject: Subject) -> Iterator[Remark]:
+def learn(subject: CheckedRule) -> Iterator[Remark]:
     """Auxiliary losses are single numbers by name."""
     case = subject.case()
     before = {name: p.detach().clone() for name, p in case.network.named_parameters()}
@@ -41,7 +41,7 @@ def learn(subject: Subject) -> Iterator[Remark]:
     "training",
     states="A run moves every weight and ends twice with the same bits; frozen and lower blocks keep theirs.",
 )
-def training(subject: Subject) -> Iterator[Remark]:
+def training(subject: CheckedRule) -> Iterator[Remark]:
     """Weight decay included. BatchNorm's statistics are not weights: they follow the stream."""
     start, one = subject.network(), subject.trained(subject.fresh())
     two = subject.trained(subject.fresh())
@@ -65,7 +65,7 @@ def training(subject: Subject) -> Iterator[Remark]:
     yield from _record(subject, one)
 
 
-def _record(subject: Subject, run: Checkpoint) -> Iterator[Remark]:
+def _record(subject: CheckedRule, run: Checkpoint) -> Iterator[Remark]:
     """The record of a run carries the facts and every option of its rule."""
     rule: Any = subject.rule
     options = {f"method.{o.name}": getattr(rule, o.name) for o in dataclasses.fields(rule)}
@@ -87,7 +87,7 @@ class _Interrupted(Exception):
 
 
 @clause("resumed", states="A run that is interrupted and resumed ends with the bits of an uninterrupted one.")
-def resumed(subject: Subject) -> Iterator[Remark]:
+def resumed(subject: CheckedRule) -> Iterator[Remark]:
     """With a penalty, on a rung of the ladder; the rule that resumes is a new one, as in another process."""
 
     def rule() -> Any:
@@ -111,7 +111,7 @@ def resumed(subject: Subject) -> Iterator[Remark]:
 
 
 @clause("saved", states="After a run its credit can be computed from the checkpoint alone, bit for bit.")
-def saved(subject: Subject) -> Iterator[Remark]:
+def saved(subject: CheckedRule) -> Iterator[Remark]:
     """Feedback and auxiliary networks are in the file; the rule that reads it is a new one."""
     run, batch = subject.trained(subject.fresh()), drawn(7)
     with tempfile.TemporaryDirectory() as folder:

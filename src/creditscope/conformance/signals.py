@@ -11,7 +11,7 @@ from torch import Tensor
 
 from creditscope.batch import Batch
 from creditscope.conformance.clause import NotChecked, Remark, clause, note
-from creditscope.conformance.subject import Case, Subject
+from creditscope.conformance.subject import CheckedRule, Trial
 from creditscope.credit import Credit
 
 SCALES = (1e-6, 1e-3, 1e3, 1e6)
@@ -27,7 +27,7 @@ PLACES = (0.0, 3e-5, 6e-5, 9e-5)  # a kink of the network, such as that of a ReL
     "shapes",
     states="One finite signal per state and of its shape, one finite gradient per parameter, none with a graph.",
 )
-def shapes(subject: Subject) -> Iterator[Remark]:
+def shapes(subject: CheckedRule) -> Iterator[Remark]:
     """A rule without credit at the states returns no signals."""
     case = subject.case()
     credit, states = case.credit(), case.network.states(case.batch.inputs)
@@ -57,7 +57,7 @@ def shapes(subject: Subject) -> Iterator[Remark]:
     states="Signals and gradients have the network's own precision, and agree between float32 and float64.",
     blind="Rounding of what no weight moves, such as credit made of labels alone; float64 computed in float32.",
 )
-def precision(subject: Subject) -> Iterator[Remark]:
+def precision(subject: CheckedRule) -> Iterator[Remark]:
     """Numbers that float16 or bfloat16 would hold exactly were computed in it, whatever type they are returned in.
 
     A rule that divides a small difference by a small number magnifies rounding. How much shows in float32 itself, when
@@ -84,7 +84,7 @@ def precision(subject: Subject) -> Iterator[Remark]:
     )
 
 
-def _moved(subject: Subject, dtype: torch.dtype, by: float = 0.0) -> Case:
+def _moved(subject: CheckedRule, dtype: torch.dtype, by: float = 0.0) -> Trial:
     """The rule on a network in this precision, with weights that are larger by this share."""
     case = subject.case()
     case.network.to(dtype)
@@ -109,7 +109,7 @@ def _disagreements(
     yield note(f"float32 and float64 agree to {largest:.1g} of the size")
 
 
-def _jumping(subject: Subject, at: float) -> set[str]:
+def _jumping(subject: CheckedRule, at: float) -> set[str]:
     """The signals and gradients in float64 that do not move evenly with the weights around this share."""
     below, here, above = (named(_moved(subject, torch.float64, at + by).credit()) for by in (-STEP, 0.0, STEP))
     return {
@@ -122,7 +122,7 @@ def _jumping(subject: Subject, at: float) -> set[str]:
 @clause(
     "scales", states="Signals and gradients are finite for inputs and read-out weights of 1e-6 to 1e6 times their size."
 )
-def scales(subject: Subject) -> Iterator[Remark]:
+def scales(subject: CheckedRule) -> Iterator[Remark]:
     """Trained networks explode: the instrument must still be able to read the credit of such a one."""
     for scale in SCALES:
         for what in ("inputs", "read-out weights"):
@@ -131,7 +131,7 @@ def scales(subject: Subject) -> Iterator[Remark]:
                 yield Remark(f"{', '.join(bad[:2])} is not finite with {what} times {scale:g}")
 
 
-def _at(case: Case, what: str, scale: float) -> Credit:
+def _at(case: Trial, what: str, scale: float) -> Credit:
     if what == "inputs":
         return case.credit(batch=Batch(case.batch.inputs * scale, case.batch.labels))
     head = readout_weight(case)
@@ -140,7 +140,7 @@ def _at(case: Case, what: str, scale: float) -> Credit:
     return case.credit()
 
 
-def readout_weight(case: Case) -> str:
+def readout_weight(case: Trial) -> str:
     """The name of the last weight outside the blocks: that of the head."""
     outside = [name for name, _ in case.network.named_parameters() if case.network.block_of(name) is None]
     return [name for name in outside if name.endswith("weight")][-1]
@@ -167,7 +167,7 @@ def _listed(found: list[torch.Size]) -> str:
     return ", ".join(str(tuple(shape)) for shape in found) or "none"
 
 
-def needs_states(case: Case, unknown: str = "") -> None:
+def needs_states(case: Trial, unknown: str = "") -> None:
     """End a clause about credit at the states on a rule that has none."""
     if not case.rule.at_states:
         raise NotChecked("the rule declares no credit at the states", unknown)

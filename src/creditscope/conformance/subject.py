@@ -36,7 +36,7 @@ SMALL: dict[str, Option] = {  # where a network has them
 }
 
 
-class Case(NamedTuple):
+class Trial(NamedTuple):
     """A rule at work on a network."""
 
     rule: CreditRule
@@ -71,7 +71,7 @@ class Case(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Subject:
+class CheckedRule:
     """A rule, and the registered network on which it is checked."""
 
     rule: CreditRule
@@ -85,10 +85,10 @@ class Subject:
             built(drawn(8).inputs)
         return built.eval()
 
-    def case(self, samples: int = 6) -> Case:
+    def case(self, samples: int = 6) -> Trial:
         """The rule with feedback of its own on a fresh network: no clause sees what another one left behind."""
         rule, network, batch = self.fresh(), self.network(), drawn(7, samples)
-        return Case(rule, network, rule.feedback(network, batch, seeded(1)), batch)
+        return Trial(rule, network, rule.feedback(network, batch, seeded(1)), batch)
 
     def fresh(self) -> CreditRule:
         """The rule as another process would make it: the same options, nothing that it has kept."""

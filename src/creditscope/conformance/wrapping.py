@@ -8,7 +8,7 @@ import torch
 
 from creditscope.conformance.clause import Remark, clause
 from creditscope.conformance.identities import close
-from creditscope.conformance.subject import Case, Subject, differing, seeded
+from creditscope.conformance.subject import CheckedRule, Trial, differing, seeded
 from creditscope.errors import InvalidInput
 from creditscope.methods.rule import CreditRule
 from creditscope.methods.wrappers import Frozen, Ladder, Penalty, Shallow
@@ -18,7 +18,7 @@ from creditscope.methods.wrappers import Frozen, Ladder, Penalty, Shallow
     "wrappers",
     states="Penalty, frozen blocks and ladder change which gradients there are, and neither signals nor feedback.",
 )
-def wrappers(subject: Subject) -> Iterator[Remark]:
+def wrappers(subject: CheckedRule) -> Iterator[Remark]:
     """Gradients are those of exactly the parameters in scope."""
     case = subject.case()
     plain, before, rule = case.credit(), case.tensors(), case.rule
@@ -41,7 +41,7 @@ def wrappers(subject: Subject) -> Iterator[Remark]:
     yield from _shallow(subject)
 
 
-def _penalty(case: Case) -> Iterator[Remark]:
+def _penalty(case: Trial) -> Iterator[Remark]:
     """λ times the gradient of the batch mean of ‖f_l(h_l)‖², beside whatever the rule says, in the last block."""
     network, last = case.network, case.network.depth - 1
     state = network.states(case.batch.inputs)[-2].detach()
@@ -55,7 +55,7 @@ def _penalty(case: Case) -> Iterator[Remark]:
             yield Remark(f"a penalty of {strength:g} does not add its gradient to {name}")
 
 
-def _shallow(subject: Subject) -> Iterator[Remark]:
+def _shallow(subject: CheckedRule) -> Iterator[Remark]:
     """Without blocks the rule works or is refused."""
     case = subject.case()
     rule = Shallow(case.rule)
@@ -77,7 +77,7 @@ def _name(wrapped: CreditRule) -> str:
 @clause(
     "bound", states="Bound to a network the rule gives the same signals and updates, and fresh feedback on request."
 )
-def bound(subject: Subject) -> Iterator[Remark]:
+def bound(subject: CheckedRule) -> Iterator[Remark]:
     """As training, an audit and its null of redrawn feedback ask for it."""
     case = subject.case()
     source, credit = case.bound(), case.credit()

@@ -9,8 +9,8 @@ from typing import Any
 from torch import nn
 
 from creditscope.diagnostics.depth import from_accuracies
+from creditscope.experiments.functions import Evaluate, MakeModel, Train, UserFunctions
 from creditscope.experiments.preparation import planned
-from creditscope.experiments.recipe import Evaluate, MakeModel, Recipe, Train
 from creditscope.experiments.running import train_all
 from creditscope.verdict import Finding
 
@@ -67,10 +67,10 @@ def depth_utility(
     >>> list(utility.accuracy), utility.finding.code
     (['trained', 'frozen'], 'D3')
     """
-    recipe = Recipe(make_network, train, evaluate)
-    plan = planned(recipe, seeds, variants, blocks, example)
-    recipe.evaluated(recipe.fresh(plan.seeds[0]))  # 31 instead of 0.31 is refused before anything is trained
-    runs = train_all(recipe, plan.tasks, None, 1)
+    functions = UserFunctions(make_network, train, evaluate)
+    plan = planned(functions, seeds, variants, blocks, example)
+    functions.evaluated(functions.fresh(plan.seeds[0]))  # 31 instead of 0.31 is refused before anything is trained
+    runs = train_all(functions, plan.tasks, None, 1)
     by_variant = {variant: [run for run in runs if run.task.variant == variant] for variant in plan.controls}
     return DepthUtility(
         plan.seeds,

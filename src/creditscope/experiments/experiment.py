@@ -13,14 +13,14 @@ from creditscope.arguments import as_path, as_text
 from creditscope.auditing.audit import audit
 from creditscope.errors import InvalidInput
 from creditscope.experiments.answers import check_agreement, packed, right_answers
+from creditscope.experiments.functions import Evaluate, MakeModel, Train, UserFunctions, check_callable
 from creditscope.experiments.preparation import Plan, check_evaluate, collected, named_seeds, planned
-from creditscope.experiments.recipe import Evaluate, MakeModel, Recipe, Train, check_callable
 from creditscope.experiments.running import TrainedRun, train_all
 from creditscope.experiments.store import RESULT, ExperimentStore
 from creditscope.experiments.summary import margins, over_all_seeds, seeds_needed
 from creditscope.files import check_folder
 from creditscope.protocols import DEFAULT, protocol_named
-from creditscope.records.experiment import Experiment, ExperimentRun
+from creditscope.records.experiment import ExperimentReport, ExperimentRun
 from creditscope.records.report import Report
 
 MakeCredit = Callable[[nn.Module, int], Any]
@@ -40,7 +40,7 @@ def experiment(
     workers: int = 1,
     name: str = "",
     protocol: str = DEFAULT,
-) -> Experiment:
+) -> ExperimentReport:
     """Train your network and its controls with your own functions, audit them, and judge all seeds together.
 
     make_model  seed -> an untrained network; called anew for every variant, so that all of them start alike
@@ -75,19 +75,19 @@ def experiment(
     """
     protocol_named(protocol)
     name = as_text("name", name)
-    recipe, folder = Recipe(make_model, train, evaluate), _opened(store)
+    functions, folder = UserFunctions(make_model, train, evaluate), _opened(store)
     _check_workers(workers)
     if credit is not None:
         check_callable(credit, "credit", "(model, seed)", 2)
-    first = recipe.fresh(named_seeds(seeds)[0])
+    first = functions.fresh(named_seeds(seeds)[0])
     images = collected(batches, first)
-    plan = planned(recipe, seeds, variants, blocks, images[0].inputs)
+    plan = planned(functions, seeds, variants, blocks, images[0].inputs)
     if "trained" not in plan.controls:
         raise InvalidInput(
             f"variants = {list(variants)} leaves out 'trained'.\n"
             "There would be no network to audit. Add it: variants=('trained', 'frozen')."
         )
-    check_evaluate(recipe, first, images)
+    check_evaluate(functions, first, images)
     answers: dict[tuple[str, int], Any] = {}
 
     def answered(run: TrainedRun) -> None:
@@ -96,13 +96,13 @@ def experiment(
         check_agreement(run.evaluated, right, f"{run.task.variant}, seed {run.task.seed}")
         answers[run.task.variant, run.task.seed] = right
 
-    runs = train_all(recipe, plan.tasks, folder, workers, answered)
+    runs = train_all(functions, plan.tasks, folder, workers, answered)
     networks = {
         variant: {run.task.seed: run.network for run in runs if run.task.variant == variant}
         for variant in plan.controls
     }
     reports = [
-        _audited(recipe, plan, seed, networks, images, credit, blocks=blocks, name=name, protocol=protocol)
+        _audited(functions, plan, seed, networks, images, credit, blocks=blocks, name=name, protocol=protocol)
         for seed in plan.seeds
     ]
     result = _joined(plan, runs, answers, reports, name)
@@ -112,7 +112,7 @@ def experiment(
 
 
 def _audited(
-    recipe: Recipe,
+    functions: UserFunctions,
     plan: Plan,
     seed: int,
     networks: dict[str, dict[int, nn.Module]],
@@ -129,7 +129,7 @@ def _audited(
         control=control,
         seeds=[seed],
         control_seeds=None if control is None else [seed],
-        initial=recipe.fresh(seed),
+        initial=functions.fresh(seed),
         credit=None if credit is None else credit(network, seed),
         **options,
     )
@@ -137,7 +137,7 @@ def _audited(
 
 def _joined(
     plan: Plan, runs: Sequence[TrainedRun], answers: dict[tuple[str, int], Any], reports: Sequence[Report], name: str
-) -> Experiment:
+) -> ExperimentReport:
     """The runs in the order of variants and seeds, the margin over every control, and the report over seeds."""
     tables = {variant: numpy.stack([answers[variant, seed] for seed in plan.seeds]) for variant in plan.controls}
     evaluated = {(run.task.variant, run.task.seed): run.evaluated for run in runs}
@@ -146,7 +146,7 @@ def _joined(
     depth = over.get("frozen")
     report = over_all_seeds(reports, plan.seeds, depth)
     shares = {variant: tuple(table.mean(1).tolist()) for variant, table in tables.items()}
-    return Experiment(
+    return ExperimentReport(
         name=name or reports[0].subject.name,
         seeds=plan.seeds,
         variants=tuple(plan.controls),

@@ -13,7 +13,7 @@ from creditscope.auditing.input_checks import checked_batches
 from creditscope.control import Control
 from creditscope.errors import InvalidInput, ModelMismatch
 from creditscope.experiments.answers import check_agreement, right_answers
-from creditscope.experiments.recipe import Recipe, weights_digest
+from creditscope.experiments.functions import UserFunctions, weights_digest
 from creditscope.experiments.running import Task
 from creditscope.experiments.variants import as_control, block_names, controls
 from creditscope.stream.unwrap import bare
@@ -41,7 +41,7 @@ def named_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
 
 
 def planned(
-    recipe: Recipe,
+    functions: UserFunctions,
     seeds: Sequence[int],
     variants: Sequence[str],
     blocks: str | Sequence[str] | None,
@@ -49,16 +49,16 @@ def planned(
 ) -> Plan:
     """Build the network of every seed once, find its blocks, and list the runs."""
     named = named_seeds(seeds)
-    networks = {seed: recipe.fresh(seed) for seed in named}
+    networks = {seed: functions.fresh(seed) for seed in named}
     starts = {seed: weights_digest(bare(network)) for seed, network in networks.items()}
-    _check_networks(recipe, networks, starts)
+    _check_networks(functions, networks, starts)
     first = networks[named[0]]
     names = block_names(first, blocks, inputs)
     chosen = controls(variants, len(names))
     for control in chosen.values():  # a control that cannot be made is refused now, not after hours
         if control.kind == "shallow":
-            as_control(bare(recipe.fresh(named[0])), control, names)
-    code = recipe.digest()
+            as_control(bare(functions.fresh(named[0])), control, names)
+    code = functions.digest()
     order = sorted(chosen, key=lambda variant: variant == "trained")  # controls first: their errors show early
     tasks = tuple(
         Task(variant, seed, chosen[variant], names, starts[seed], code) for seed in named for variant in order
@@ -71,15 +71,15 @@ def collected(batches: Iterable[Any], network: nn.Module) -> tuple[Any, ...]:
     return tuple(checked_batches(batches, bare(network)))
 
 
-def check_evaluate(recipe: Recipe, network: nn.Module, batches: Sequence[Any]) -> None:
+def check_evaluate(functions: UserFunctions, network: nn.Module, batches: Sequence[Any]) -> None:
     """Let evaluate judge an untrained network: 31 instead of 0.31, or the accuracy of other images, is refused."""
-    check_agreement(recipe.evaluated(network), right_answers(network, batches), "before training")
+    check_agreement(functions.evaluated(network), right_answers(network, batches), "before training")
 
 
-def _check_networks(recipe: Recipe, networks: dict[int, nn.Module], starts: dict[int, str]) -> None:
+def _check_networks(functions: UserFunctions, networks: dict[int, nn.Module], starts: dict[int, str]) -> None:
     """Refuse networks of one seed that differ, of different seeds that do not, and of different architectures."""
     first, *others = networks
-    if weights_digest(bare(recipe.fresh(first))) != starts[first]:
+    if weights_digest(bare(functions.fresh(first))) != starts[first]:
         raise InvalidInput(
             f"make_model({first}) gave different weights when called twice.\n"
             "The control would start from other weights than the network. Draw them from the seed: "

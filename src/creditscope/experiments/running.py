@@ -19,7 +19,7 @@ from torch import nn
 
 from creditscope.control import Control
 from creditscope.errors import CreditscopeError, InvalidInput
-from creditscope.experiments.recipe import Recipe
+from creditscope.experiments.functions import UserFunctions
 from creditscope.experiments.store import ExperimentStore, StoredRun
 from creditscope.experiments.variants import as_control
 from creditscope.stream.unwrap import bare
@@ -65,7 +65,7 @@ Done = Callable[[TrainedRun], None]  # called with every run as soon as it is th
 
 
 def train_all(
-    recipe: Recipe,
+    functions: UserFunctions,
     tasks: Sequence[Task],
     store: ExperimentStore | None,
     workers: int,
@@ -74,16 +74,16 @@ def train_all(
     """Train every run that the store does not hold; the order is that of the tasks."""
     if workers > 1 and len(tasks) > 1:
         with _folder(store) as shared:
-            return _in_parallel(recipe, tasks, shared, workers, done)
+            return _in_parallel(functions, tasks, shared, workers, done)
     runs = []
     with _progress(len(tasks)) as advance:
         for task in tasks:
             stored = store.finished(task.record()) if store is not None else None
             advance(f"{task.variant}, seed {task.seed}", 0)
             if store is not None and stored is not None:
-                run = _loaded(recipe, task, store, stored)
+                run = _loaded(functions, task, store, stored)
             else:
-                run = _trained(recipe, task)
+                run = _trained(functions, task)
                 if store is not None:
                     store.save(run.network, task.record(run.evaluated))
             done(run)
@@ -92,33 +92,33 @@ def train_all(
     return runs
 
 
-def _trained(recipe: Recipe, task: Task) -> TrainedRun:
-    network = recipe.trained(task.seed, task.variant, task.control, task.blocks)
-    return TrainedRun(task, network, recipe.evaluated(network))
+def _trained(functions: UserFunctions, task: Task) -> TrainedRun:
+    network = functions.trained(task.seed, task.variant, task.control, task.blocks)
+    return TrainedRun(task, network, functions.evaluated(network))
 
 
-def _loaded(recipe: Recipe, task: Task, store: ExperimentStore, stored: StoredRun) -> TrainedRun:
+def _loaded(functions: UserFunctions, task: Task, store: ExperimentStore, stored: StoredRun) -> TrainedRun:
     """A finished run: its weights in the network of its seed and variant."""
-    network = as_control(bare(recipe.fresh(task.seed)), task.control, task.blocks)
+    network = as_control(bare(functions.fresh(task.seed)), task.control, task.blocks)
     return TrainedRun(task, store.load(network, task.variant, task.seed), stored.evaluated)
 
 
 def _in_parallel(
-    recipe: Recipe, tasks: Sequence[Task], store: ExperimentStore, workers: int, done: Done
+    functions: UserFunctions, tasks: Sequence[Task], store: ExperimentStore, workers: int, done: Done
 ) -> list[TrainedRun]:
     """Workers of one thread each write runs into the store; the first error ends the experiment."""
     stored = {task: store.finished(task.record()) for task in tasks}
     missing = [task for task in tasks if stored[task] is None]
-    runs = {task: _loaded(recipe, task, store, run) for task, run in stored.items() if run is not None}
+    runs = {task: _loaded(functions, task, store, run) for task, run in stored.items() if run is not None}
     for run in runs.values():
         done(run)
-    pool = ProcessPoolExecutor(workers, mp_context=_context(recipe), initializer=_prepare, initargs=(recipe,))
+    pool = ProcessPoolExecutor(workers, mp_context=_context(functions), initializer=_prepare, initargs=(functions,))
     with _progress(len(tasks)) as advance, _ended(pool):
         advance(f"{workers} workers", len(runs))
         futures = {pool.submit(_work, task, store): task for task in missing}
         for future in as_completed(futures):
             task = futures[future]
-            runs[task] = _loaded(recipe, task, store, task.record(_result(future, task)))
+            runs[task] = _loaded(functions, task, store, task.record(_result(future, task)))
             done(runs[task])
             advance("", 1)
     return [runs[task] for task in tasks]
@@ -147,29 +147,29 @@ def _result(future: Future[float], task: Task) -> float:
         ) from error
 
 
-_recipes: list[Recipe] = []  # in a worker process: the functions that it was started with
+_kept_functions: list[UserFunctions] = []  # in a worker process: the functions that it was started with
 
 
-def _prepare(recipe: Recipe) -> None:
+def _prepare(functions: UserFunctions) -> None:
     """Keep the functions, which a forked process inherits without pickling, and use one thread."""
     torch.set_num_threads(1)
-    _recipes.append(recipe)
+    _kept_functions.append(functions)
 
 
 def _work(task: Task, store: ExperimentStore) -> float:
     """Train one run in a worker process; what evaluate says of it."""
-    run = _trained(_recipes[-1], task)
+    run = _trained(_kept_functions[-1], task)
     store.save(run.network, task.record(run.evaluated))
     return run.evaluated
 
 
-def _context(recipe: Recipe) -> Any:
+def _context(functions: UserFunctions) -> Any:
     """How worker processes start: forked, so that any function can be used; anew where that is not possible."""
     forked = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
     if forked and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return multiprocessing.get_context("fork")
     try:
-        pickle.dumps(recipe)
+        pickle.dumps(functions)
     except Exception as error:
         raise InvalidInput(
             f"The functions cannot be sent to worker processes: {error}\n"

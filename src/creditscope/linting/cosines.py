@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from creditscope.linting.expressions import argument, assignments, keyword, takes_unknown_arguments
-from creditscope.linting.source import Scope, Source, dotted
+from creditscope.linting.source import NameScope, SourceFile, dotted
 
 FUNCTIONS = ("torch.nn.functional.cosine_similarity", "torch.cosine_similarity")
 MODULE = "torch.nn.CosineSimilarity"
@@ -22,7 +22,7 @@ class Cosine:
     eps_given: bool
 
 
-def cosines(source: Source) -> Iterator[tuple[Cosine, Scope]]:
+def cosines(source: SourceFile) -> Iterator[tuple[Cosine, NameScope]]:
     """Every call of cosine_similarity or of a CosineSimilarity module, with its scope."""
     modules = {
         dotted(target): _has_eps(value, 1)

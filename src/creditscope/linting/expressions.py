@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from creditscope.linting.source import Scope, Source, dotted
+from creditscope.linting.source import NameScope, SourceFile, dotted
 
 
 def vocabulary(text: str) -> frozenset[str]:
@@ -73,7 +73,7 @@ def number(node: ast.AST | None) -> float | None:
     return None
 
 
-def assignments(scope: Scope) -> Iterator[tuple[ast.expr, ast.expr]]:
+def assignments(scope: NameScope) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Every (target, value) of a scope, one for each target."""
     for statement in scope.of(ast.Assign):
         yield from ((target, statement.value) for target in statement.targets)
@@ -93,18 +93,18 @@ def switches_gradients_off(node: ast.AST) -> bool:
     return dotted(func).rpartition(".")[2] in WITHOUT_GRADIENTS
 
 
-def blocks_without_gradients(scope: Scope) -> Iterator[ast.With]:
+def blocks_without_gradients(scope: NameScope) -> Iterator[ast.With]:
     """The `with torch.no_grad():` blocks of a scope."""
     for block in scope.of(ast.With):
         if any(switches_gradients_off(item.context_expr) for item in block.items):
             yield block
 
 
-def is_evaluation(scope: Scope) -> bool:
+def is_evaluation(scope: NameScope) -> bool:
     """Whether a function evaluates, by its name or because it runs without gradients."""
     return bool(words(scope.name) & EVALUATION) or any(map(switches_gradients_off, scope.decorators))
 
 
-def log_calls(source: Source) -> Iterator[tuple[ast.Call, Scope]]:
+def log_calls(source: SourceFile) -> Iterator[tuple[ast.Call, NameScope]]:
     """Every call that prints or logs, with its scope."""
     return ((call, scope) for _, call, scope in source.calls if method_called(call) in LOGGING)

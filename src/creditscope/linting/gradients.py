@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from creditscope.linting.expressions import assignments, method_called, vocabulary, words
-from creditscope.linting.source import Scope, Source
+from creditscope.linting.source import NameScope, SourceFile
 
 NAMED = vocabulary("grad grads gradient gradients")
 # Words that turn the name of a gradient into that of a number, a switch or a schedule.
@@ -33,7 +33,7 @@ def is_gradient_name(name: str) -> bool:
 class Gradients:
     """What holds a gradient in one scope."""
 
-    def __init__(self, source: Source, scope: Scope) -> None:
+    def __init__(self, source: SourceFile, scope: NameScope) -> None:
         self.source = source
         self.names: set[str] = set()
         size = -1
@@ -91,7 +91,7 @@ def _parts(node: ast.expr) -> list[ast.expr]:
     return []
 
 
-def bindings(scope: Scope) -> Iterator[tuple[ast.expr, ast.expr]]:
+def bindings(scope: NameScope) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Every (target, value) of a scope: assignments, and the variables of loops with what they run over."""
     yield from assignments(scope)
     for loop in scope.of(ast.For):

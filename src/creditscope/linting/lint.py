@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from creditscope.linting.reading import Document, NotPython, files_below, read
+from creditscope.linting.reading import LintedFile, NotPython, files_below, read
 from creditscope.linting.rules import lint_rules
 from creditscope.linting.suppressions import is_silenced, silenced
 
@@ -73,7 +73,7 @@ def lint(paths: Sequence[Path]) -> LintReport:
     return LintReport(tuple(findings), tuple(not_linted), files, lines)
 
 
-def lint_document(document: Document) -> list[LintFinding]:
+def lint_document(document: LintedFile) -> list[LintFinding]:
     """The findings of one file in the order of its lines, without those that a comment silences."""
     places = [(code, place) for code, rule in lint_rules.items() for place in rule.find(document.source)]
     quiet = silenced(document.source.text) if places else {}
@@ -85,7 +85,7 @@ def lint_document(document: Document) -> list[LintFinding]:
     return list(_located(document, sorted(set(findings))))
 
 
-def _located(document: Document, findings: Sequence[tuple[int, int, str, int]]) -> Iterator[LintFinding]:
+def _located(document: LintedFile, findings: Sequence[tuple[int, int, str, int]]) -> Iterator[LintFinding]:
     lines = document.source.text.split("\n")
     for line, column, code, last in findings:
         first, cell = document.place(line)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from creditscope.errors import BadFile, CreditscopeError
-from creditscope.linting.source import Source
+from creditscope.linting.source import SourceFile
 from creditscope.reading import read_bytes
 
 SUFFIXES = (".py", ".ipynb")
@@ -28,11 +28,11 @@ class NotPython(CreditscopeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class LintedFile:
     """A parsed file; of a notebook also the line at which each code cell begins, with the number of the cell."""
 
     path: Path
-    source: Source
+    source: SourceFile
     cells: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -87,16 +87,16 @@ def _refuse(error: OSError) -> None:
     ) from error
 
 
-def read(path: Path) -> Document:
+def read(path: Path) -> LintedFile:
     """A file, decoded as Python would and parsed; one that cannot be is a NotPython."""
     try:
         content = read_bytes(path, "The file")
         if path.suffix == ".ipynb":
             text, cells = _cells(content)
-            return Document(path, Source(text, _parsed(text)), cells)
+            return LintedFile(path, SourceFile(text, _parsed(text)), cells)
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         text = io.TextIOWrapper(io.BytesIO(content), encoding).read()
-        return Document(path, Source(text, _parsed(text)))
+        return LintedFile(path, SourceFile(text, _parsed(text)))
     except SyntaxError as error:
         raise NotPython(f"{error.msg}, line {error.lineno}" if error.lineno else str(error.msg)) from error
     except (UnicodeDecodeError, LookupError) as error:

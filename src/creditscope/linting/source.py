@@ -15,11 +15,11 @@ USUAL = {"F": "torch.nn.functional", "nn": "torch.nn", "np": "numpy"}
 
 
 @dataclass(eq=False)
-class Scope:
+class NameScope:
     """The module or one function: its nodes in the order of the text, without those of the functions inside it."""
 
     node: ast.Module | Function
-    parent: Scope | None = None
+    parent: NameScope | None = None
     owner: ast.ClassDef | None = None
     nodes: list[ast.AST] = field(default_factory=list)
 
@@ -44,31 +44,31 @@ class Scope:
         """The decorators of the function."""
         return [] if isinstance(self.node, ast.Module) else self.node.decorator_list
 
-    def outwards(self) -> Iterator[Scope]:
+    def outwards(self) -> Iterator[NameScope]:
         """This scope and those around it."""
-        scope: Scope | None = self
+        scope: NameScope | None = self
         while scope is not None:
             yield scope
             scope = scope.parent
 
 
 @dataclass(eq=False)
-class Source:
+class SourceFile:
     """One parsed file."""
 
     text: str
     tree: ast.Module
 
     @cached_property
-    def scopes(self) -> list[Scope]:
+    def scopes(self) -> list[NameScope]:
         """The module, then every function, in the order of the text."""
-        module = Scope(self.tree)
+        module = NameScope(self.tree)
         scopes = [module]
-        stack: list[tuple[ast.AST, Scope, ast.ClassDef | None]] = [(self.tree, module, None)]
+        stack: list[tuple[ast.AST, NameScope, ast.ClassDef | None]] = [(self.tree, module, None)]
         while stack:
             node, scope, owner = stack.pop()
             if isinstance(node, Function):
-                scope, owner = Scope(node, scope, owner), None
+                scope, owner = NameScope(node, scope, owner), None
                 scopes.append(scope)
             elif isinstance(node, ast.ClassDef):
                 owner = node
@@ -88,7 +88,7 @@ class Source:
         return names
 
     @cached_property
-    def calls(self) -> list[tuple[str, ast.Call, Scope]]:
+    def calls(self) -> list[tuple[str, ast.Call, NameScope]]:
         """Every call with the full name of what is called, empty if it has none, and its scope."""
         return [(self.full_name(call.func), call, scope) for scope in self.scopes for call in scope.of(ast.Call)]
 

@@ -57,7 +57,7 @@ class Basis(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Difference:
     """Ours minus published, and the size beyond which it differs (scales: of logarithms).
 
     errors           the difference in standard errors, where a spread is known
@@ -91,19 +91,19 @@ def compare(
     kind: Kind,
     epochs: int | None = None,
     published_epochs: int | None = None,
-) -> Comparison:
+) -> Difference:
     """Compare our values, one per seed, with a published figure; the lengths of training matter for events."""
     if not values:
-        return Comparison(Agreement.NOT_RUN)
+        return Difference(Agreement.NOT_RUN)
     if figure is None:
-        return Comparison(Agreement.NOT_PUBLISHED)
+        return Difference(Agreement.NOT_PUBLISHED)
     if any(math.isnan(value) for value in values):
-        return Comparison(Agreement.DIFFERS, note=_affected("undefined", [math.isnan(value) for value in values]))
+        return Difference(Agreement.DIFFERS, note=_affected("undefined", [math.isnan(value) for value in values]))
     endless = [math.isinf(value) for value in values]
     if kind == "epoch" and (figure.never or any(endless)):
         return _events(endless, figure, epochs, published_epochs)
     if any(endless):
-        return Comparison(Agreement.DIFFERS, note=_affected("infinite", endless))
+        return Difference(Agreement.DIFFERS, note=_affected("infinite", endless))
     if kind in LOGARITHMIC and min(values) <= 0:
         return _without_logarithm(values, figure)
     ours = _side([_on_scale(value, kind) for value in values])
@@ -130,12 +130,12 @@ def errors_apart(values: Sequence[float], figure: PublishedFigure, kind: Kind) -
 
 def compare_flags(
     seeds: Sequence[tuple[str, ...]], figure: PublishedFigure | None, unknown: Sequence[tuple[str, ...]] = ()
-) -> Comparison:
+) -> Difference:
     """Compare the flags of each seed with the published ones; `unknown` are the flags that were not measured on it."""
     if not seeds:
-        return Comparison(Agreement.NOT_RUN)
+        return Difference(Agreement.NOT_RUN)
     if figure is None or figure.flags is None:
-        return Comparison(Agreement.NOT_PUBLISHED)
+        return Difference(Agreement.NOT_PUBLISHED)
     gaps = list(unknown) or [()] * len(seeds)
     answers = [_same(flags, figure, gap) for flags, gap in zip(seeds, gaps, strict=True)]
     same = sum(answer is True for answer in answers)
@@ -143,7 +143,7 @@ def compare_flags(
     parts = [f"the same on {same} of {len(seeds)} seeds" if len(seeds) > 1 else ""]
     parts.append(f"{absent} not measured" if absent else "")
     agreement = Agreement.DIFFERS if False in answers else Agreement.NOT_RUN if None in answers else Agreement.AGREES
-    return Comparison(agreement, note="; ".join(part for part in parts if part))
+    return Difference(agreement, note="; ".join(part for part in parts if part))
 
 
 def _same(flags: tuple[str, ...], figure: PublishedFigure, unknown: tuple[str, ...]) -> bool | None:
@@ -153,30 +153,30 @@ def _same(flags: tuple[str, ...], figure: PublishedFigure, unknown: tuple[str, .
     return None if set(unknown) - set(figure.unmeasured) else True
 
 
-def _events(absent: Sequence[bool], figure: PublishedFigure, epochs: int | None, theirs: int | None) -> Comparison:
+def _events(absent: Sequence[bool], figure: PublishedFigure, epochs: int | None, theirs: int | None) -> Difference:
     """Epochs of an event that did not happen in some of our runs."""
     within = "" if epochs is None else f" within {counted(epochs, 'epoch')}"
     shorter = epochs is not None and theirs is not None and epochs < theirs
     if figure.never and all(absent):
         note = f"ours: not{within}" + (f", theirs: not within {theirs}" if shorter else "")
-        return Comparison(Agreement.UNDECIDED if shorter else Agreement.AGREES, note=note)
+        return Difference(Agreement.UNDECIDED if shorter else Agreement.AGREES, note=note)
     if figure.never:
-        return Comparison(Agreement.DIFFERS)
+        return Difference(Agreement.DIFFERS)
     latest = max(figure.values or ((figure.mean,) if figure.mean is not None else ()), default=math.inf)
     later = epochs is not None and latest > epochs
     note = f"not{within} on {sum(absent)} of {len(absent)} of our seeds"
-    return Comparison(Agreement.UNDECIDED if later else Agreement.DIFFERS, note=note)
+    return Difference(Agreement.UNDECIDED if later else Agreement.DIFFERS, note=note)
 
 
 def _affected(word: str, where: Sequence[bool]) -> str:
     return f"ours is {word}" + ("" if all(where) else f" on {sum(where)} of {len(where)} seeds")
 
 
-def _without_logarithm(values: Sequence[float], figure: PublishedFigure) -> Comparison:
+def _without_logarithm(values: Sequence[float], figure: PublishedFigure) -> Difference:
     """A zero agrees with a range that holds all of ours, and with nothing else."""
     low = -math.inf if figure.low is None else figure.low
     inside = figure.high is not None and all(low <= value <= figure.high for value in values)
-    return Comparison(Agreement.AGREES if inside else Agreement.DIFFERS, note="ours is 0, which has no logarithm")
+    return Difference(Agreement.AGREES if inside else Agreement.DIFFERS, note="ours is 0, which has no logarithm")
 
 
 def _theirs(figure: PublishedFigure, near: float, kind: Kind) -> _Side:
@@ -220,10 +220,10 @@ def _on_scale(value: float, kind: Kind) -> float:
     return math.log10(value) if value > 0 else -math.inf
 
 
-def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Comparison:
+def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Difference:
     difference = ours.mean - theirs.mean
     if math.isnan(difference):
-        return Comparison(Agreement.NOT_PUBLISHED)
+        return Difference(Agreement.NOT_PUBLISHED)
     error, freedom, basis = _error_of_spreads(ours) if kind == "spread" else _standard_error(ours, theirs)
     same = theirs.printed[0] <= ours.mean <= theirs.printed[1]
     digits = _rounding(theirs, difference) if same else 0.0
@@ -231,8 +231,8 @@ def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Comparison:
     if error is None or error == 0:
         agreement = Agreement.AGREES if same or distance <= tolerance else Agreement.DIFFERS
         if digits > tolerance or (same and kind == "size"):
-            return Comparison(agreement, difference, limit=digits, basis=Basis.DIGITS)
-        return Comparison(agreement, difference, limit=None if kind == "size" else tolerance, basis=Basis.TOLERANCE)
+            return Difference(agreement, difference, limit=digits, basis=Basis.DIGITS)
+        return Difference(agreement, difference, limit=None if kind == "size" else tolerance, basis=Basis.TOLERANCE)
     errors, limit = difference / error, t_quantile(freedom) * error
     apart = distance > COARSE.get(kind, tolerance)
     if same:
@@ -243,7 +243,7 @@ def _judged(ours: _Side, theirs: _Side, kind: Kind) -> Comparison:
         agreement = Agreement.UNDECIDED if apart else Agreement.AGREES
     if digits > limit:
         limit, basis = digits, Basis.DIGITS
-    return Comparison(agreement, difference, errors, "", limit, basis, error, freedom)
+    return Difference(agreement, difference, errors, "", limit, basis, error, freedom)
 
 
 def _rounding(theirs: _Side, difference: float) -> float:

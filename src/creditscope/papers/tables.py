@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from creditscope.papers.archive import RunArchive, SelectedRuns
 from creditscope.papers.captions import describe_training
-from creditscope.papers.comparison import Agreement, Basis, Comparison, Kind, compare, compare_flags
+from creditscope.papers.comparison import Agreement, Basis, Difference, Kind, compare, compare_flags
 from creditscope.papers.paper import RunGroup
 from creditscope.papers.published import PublishedFigure
 from creditscope.papers.quantities import Flags, Quantity
@@ -152,7 +152,7 @@ def _diverged(runs: SelectedRuns) -> str:
 def _row(
     row: str,
     quantity: Quantity,
-    comparison: Comparison,
+    comparison: Difference,
     figure: PublishedFigure | None,
     runs: RunKeys,
     *notes: str,
@@ -221,6 +221,6 @@ def aggregate_row(
     """A row aggregated over several runs; `texts` without a published figure have nothing to be compared with."""
     comparison = compare(values, figure, quantity.kind)
     if texts and not values and figure is None:
-        comparison = Comparison(Agreement.NOT_PUBLISHED)
+        comparison = Difference(Agreement.NOT_PUBLISHED)
     made = _row(row, quantity, comparison, figure, runs, note)
     return made.model_copy(update={"values": tuple(values), "texts": texts})

@@ -6,6 +6,6 @@ such a log.
 
 from creditscope.partial.auditing import PartialAudit, partial_audit
 from creditscope.partial.logs import log_of, read_logs
-from creditscope.partial.readings import Coverage, Reading
+from creditscope.partial.readings import Coverage, LogFinding
 
-__all__ = ["Coverage", "PartialAudit", "Reading", "log_of", "partial_audit", "read_logs"]
+__all__ = ["Coverage", "LogFinding", "PartialAudit", "log_of", "partial_audit", "read_logs"]

@@ -11,7 +11,7 @@ from creditscope import __version__
 from creditscope.errors import InvalidInput
 from creditscope.partial.fields import checked_roles, number, share
 from creditscope.partial.logs import Log, LogRow, parse_log, with_embedding
-from creditscope.partial.readings import Coverage, Reading, depth, drift, finite, reference, scale
+from creditscope.partial.readings import Coverage, LogFinding, depth, drift, finite, reference, scale
 from creditscope.protocols import judge, protocol_named
 from creditscope.records.labels import counted
 from creditscope.records.record import Record
@@ -28,7 +28,7 @@ class SeedAudit(Record):
     accuracy: float
     baseline: float | None
     h0: float | None
-    readings: dict[str, Reading]
+    readings: dict[str, LogFinding]
     verdict: Verdict
 
 
@@ -43,7 +43,7 @@ class PartialAudit(Record):
     test_images: int | None
     fields: dict[str, str]
     seeds: tuple[SeedAudit, ...]
-    readings: dict[str, Reading]
+    readings: dict[str, LogFinding]
     verdict: Verdict
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ def partial_audit(
 
 def _seed(log: Log, baseline: float | None, h0: float | None, known: _Known) -> SeedAudit:
     """One log: its last row describes the trained network, the others tell when a diagnostic first fired."""
-    by_row: dict[str, Callable[[LogRow], Reading]] = {
+    by_row: dict[str, Callable[[LogRow], LogFinding]] = {
         "D0": finite,
         "D1": lambda row: scale(row.hidden, known.blocks),
         "D2": lambda row: reference(row.gradient, known.blocks, known.batch_size),
@@ -138,14 +138,14 @@ def _seed(log: Log, baseline: float | None, h0: float | None, known: _Known) -> 
     )
 
 
-def _history(rows: Sequence[LogRow], read: Callable[[LogRow], Reading]) -> Reading:
+def _history(rows: Sequence[LogRow], read: Callable[[LogRow], LogFinding]) -> LogFinding:
     """The reading of the last row, with the first row that fired."""
     readings = [read(row) for row in rows]
     fired = [row.label for row, reading in zip(rows, readings, strict=True) if reading.finding.status is Status.FIRES]
     return readings[-1].model_copy(update={"first": fired[0] if fired and len(rows) > 1 else ""})
 
 
-def _together(seeds: tuple[SeedAudit, ...], baseline: Shares, known: _Known) -> tuple[dict[str, Reading], Verdict]:
+def _together(seeds: tuple[SeedAudit, ...], baseline: Shares, known: _Known) -> tuple[dict[str, LogFinding], Verdict]:
     """Over seeds: D3 by its interval, every other diagnostic by its readings on each seed, as in a study."""
     if len(seeds) == 1:
         return seeds[0].readings, seeds[0].verdict
@@ -157,7 +157,7 @@ def _together(seeds: tuple[SeedAudit, ...], baseline: Shares, known: _Known) -> 
     return readings, replace(verdict, warnings=tuple(warnings))
 
 
-def _over_seeds(readings: Sequence[Reading]) -> Reading:
+def _over_seeds(readings: Sequence[LogFinding]) -> LogFinding:
     """One reading for all seeds, with the weakest coverage; a number only if all seeds have one of the same kind."""
     from creditscope.diagnostics.seeds import over_seeds
 
@@ -172,7 +172,7 @@ def _over_seeds(readings: Sequence[Reading]) -> Reading:
     count = f"fires on {fires} of {len(readings)} seeds" + (f", known on {known}" if known < len(readings) else "")
     own = next(iter(notes)) if len(notes) == 1 else ""
     note = "; ".join(part for part in (own, count if fires or not own else "") if part)
-    return Reading(
+    return LogFinding(
         state=Coverage.OPEN if weakest is Coverage.MISSING and len(states) > 1 else weakest,
         finding=replace(finding, note=note),
         at_least=any(reading.at_least for reading in readings),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from creditscope.partial.readings import Coverage, Reading
+from creditscope.partial.readings import Coverage, LogFinding
 from creditscope.protocols import PROTOCOLS
 from creditscope.records.labels import counted
 from creditscope.report.headline import Judgement, in_words
@@ -139,7 +139,7 @@ def _columns(codes: Sequence[str], rows: Sequence[list[list[str]]]) -> Iterator[
         yield code, [line[column] for lines in rows for line in lines]
 
 
-def _cells(readings: Sequence[Reading], *, stacked: bool) -> list[list[str]]:
+def _cells(readings: Sequence[LogFinding], *, stacked: bool) -> list[list[str]]:
     """Coverage with status, and the number below; stacked, all three below each other."""
     numbers = [_number(reading) for reading in readings]
     if not stacked:
@@ -154,11 +154,11 @@ def _names(seeds: Sequence[SeedAudit], room: int) -> list[str]:
     return names if len(set(names)) == len(names) else [f"log {index + 1}" for index in range(len(names))]
 
 
-def _style(reading: Reading) -> str:
+def _style(reading: LogFinding) -> str:
     return "red" if reading.finding.status is Status.FIRES else STATE_STYLES.get(reading.state, "green")
 
 
-def _state(reading: Reading) -> str:
+def _state(reading: LogFinding) -> str:
     """The state, and what the diagnostic says where it says anything: 'exact FIRES', 'bounded pass', 'open'."""
     if reading.state in (Coverage.OPEN, Coverage.MISSING):
         return str(reading.state)
@@ -166,7 +166,7 @@ def _state(reading: Reading) -> str:
     return f"{reading.state} {'FIRES' if fires else reading.finding.status}"
 
 
-def _number(reading: Reading) -> str:
+def _number(reading: LogFinding) -> str:
     """The number as it is meant: itself, a lower bound, or a hint from another layer."""
     number = reading.finding.value
     if number is None:

@@ -32,7 +32,7 @@ class Coverage(StrEnum):
     MISSING = "missing"  # nothing
 
 
-class Reading(Record):
+class LogFinding(Record):
     """A finding, and what it rests on.
 
     at_least  the number is a lower bound
@@ -49,28 +49,28 @@ class Reading(Record):
     first: str = ""
 
 
-def finite(row: LogRow) -> Reading:
+def finite(row: LogRow) -> LogFinding:
     """D0 fires where a logged norm is not finite, and stays open otherwise."""
     kinds = (("‖h_{}‖", row.hidden), ("‖g_{}‖", row.gradient))
     named = [(name.format(_index(layer)), size) for name, norms in kinds for layer, size in norms.items()]
     bad = [name for name, size in named if not math.isfinite(size)]
     if bad:
         count = Measurement(float(len(bad)), note=f"in the log: {', '.join(bad)}")
-        return Reading(state=Coverage.BOUNDED, finding=_finding("D0", count), at_least=True)
+        return LogFinding(state=Coverage.BOUNDED, finding=_finding("D0", count), at_least=True)
     said = "the norms of the last row are finite" if named else "the last row holds no norm"
     reason = f"{said}; no log holds single samples, logits or weights"
     if row.null:
         reason += f". Null, which may stand for a number that is not finite: {', '.join(row.null)}"
     if row.elsewhere:
         reason += f". Not finite, but neither state nor gradient: {', '.join(row.elsewhere)}"
-    return Reading(
+    return LogFinding(
         state=Coverage.OPEN,
         finding=_finding("D0", Missing(Reason.INDECISIVE, reason)),
         needed=f"{WEIGHTS}: it looks at every number.",
     )
 
 
-def scale(norms: Norms, blocks: int | None) -> Reading:
+def scale(norms: Norms, blocks: int | None) -> LogFinding:
     """D1 from the states that were logged.
 
     For known states i < j:  max_l m_{l+1}/m_l >= (m_j/m_i)^(1/(j-i)), a geometric mean of the growth between them. If
@@ -80,27 +80,27 @@ def scale(norms: Norms, blocks: int | None) -> Reading:
     complete = blocks is not None and len(known) == blocks + 1 and list(known) == list(range(blocks + 1))
     if len(known) < 2:
         state = Coverage.OPEN if norms else Coverage.MISSING
-        return Reading(state=state, finding=_finding("D1", _too_few(norms)), needed=_for_scale(norms, blocks))
+        return LogFinding(state=state, finding=_finding("D1", _too_few(norms)), needed=_for_scale(norms, blocks))
     growths = [_root(known[j], known[i], j - i) for i, j in pairwise(known)]
     worst = max(range(len(growths)), key=lambda index: math.inf if math.isnan(growths[index]) else growths[index])
     first, last = list(pairwise(known))[worst]
     if complete:
         note = f"largest across block {first}, h_{first} to h_{last}"
         growth = Measurement(growths[worst], tuple(growths), note=note, axis="block")
-        return Reading(state=Coverage.EXACT, finding=_finding("D1", growth))
+        return LogFinding(state=Coverage.EXACT, finding=_finding("D1", growth))
     across = f"blocks {first} to {last - 1}" if last - first > 1 else f"block {first}"
     note = f"at least this: geometric mean across {across}, (‖h_{last}‖/‖h_{first}‖)^(1/{last - first})"
     if math.isnan(growths[worst]):
         note = f"undefined across {across}: ‖h_{first}‖ = {known[first]:g}, ‖h_{last}‖ = {known[last]:g}"
     bound = Measurement(growths[worst], note=note)
     if math.isfinite(bound.value) and diagnostics["D1"].limit.past(bound.value):
-        return Reading(state=Coverage.BOUNDED, finding=_finding("D1", bound), at_least=True)
+        return LogFinding(state=Coverage.BOUNDED, finding=_finding("D1", bound), at_least=True)
     why = note if math.isnan(bound.value) else f"{note}; a single block may grow more"
     open_ = _finding("D1", Missing(Reason.INDECISIVE, why, replace(bound, note=why)))
-    return Reading(state=Coverage.OPEN, finding=open_, at_least=True, needed=_for_scale(norms, blocks))
+    return LogFinding(state=Coverage.OPEN, finding=open_, at_least=True, needed=_for_scale(norms, blocks))
 
 
-def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Reading:
+def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> LogFinding:
     """D2 from the gradient at the deepest state: ‖g_L‖ of the batch-mean loss, times the batch, over 128.
 
     Without the batch size N the number is bounded below by N = 1: it may pass, but never fires.
@@ -110,7 +110,7 @@ def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Readi
             "the last row holds no norm of a gradient",
             f"Log the median ‖g_L‖, at the deepest state. {_for_batch(batch_size)}",
         )
-        return Reading(
+        return LogFinding(
             state=Coverage.MISSING, finding=_finding("D2", Missing(Reason.NOT_GIVEN, reason)), needed=wanted.strip()
         )
     deepest = LAST if LAST in norms else blocks
@@ -123,7 +123,7 @@ def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Readi
     if not exact:
         place = "nothing says whether it is at the deepest state" if blocks is None else "not at the deepest state"
         why = f"only a hint, {place}: {note}"
-        return Reading(
+        return LogFinding(
             state=Coverage.OPEN,
             finding=_finding("D2", Missing(Reason.INDECISIVE, why, Measurement(value, note=why))),
             at_least=batch_size is None,
@@ -133,37 +133,37 @@ def reference(norms: Norms, blocks: int | None, batch_size: int | None) -> Readi
     return _deepest(Measurement(value, note=note), batch_size)
 
 
-def _deepest(deepest: Measurement, batch_size: int | None) -> Reading:
+def _deepest(deepest: Measurement, batch_size: int | None) -> LogFinding:
     """D2 at the deepest layer; a log cannot tell whether a small reference has collapsed or the network fits."""
     past = diagnostics["D2"].limit.past(deepest.value)
     cause = f"{WEIGHTS}: only the gain ‖g_L‖/‖e‖ tells a collapsed reference from a fitted network."
     if batch_size is not None:
         note = deepest.note + ("; without ‖e‖ in the log, collapsed and fitted cannot be told apart" if past else "")
         finding = _finding("D2", replace(deepest, note=note))
-        return Reading(state=Coverage.EXACT, finding=finding, needed=cause if past else "")
+        return LogFinding(state=Coverage.EXACT, finding=finding, needed=cause if past else "")
     if math.isfinite(deepest.value) and not past:
-        return Reading(state=Coverage.BOUNDED, finding=_finding("D2", deepest), at_least=True)
+        return LogFinding(state=Coverage.BOUNDED, finding=_finding("D2", deepest), at_least=True)
     why = f"{deepest.note}; it depends on the batch size N, which is unknown"
     open_ = _finding("D2", Missing(Reason.INDECISIVE, why, replace(deepest, note=why)))
-    return Reading(state=Coverage.OPEN, finding=open_, at_least=True, needed=_for_batch(None))
+    return LogFinding(state=Coverage.OPEN, finding=open_, at_least=True, needed=_for_batch(None))
 
 
-def depth(trained: tuple[float, ...], control: tuple[float, ...] | None, images: int | None) -> Reading:
+def depth(trained: tuple[float, ...], control: tuple[float, ...] | None, images: int | None) -> LogFinding:
     """D3 is exact: it needs accuracies only."""
     finding = from_accuracies(trained, control, images, variant="published")
     if control is None:
         wanted = "Give --baseline, the accuracy of the same run with frozen blocks, one per seed."
-        return Reading(state=Coverage.MISSING, finding=finding, needed=wanted)
+        return LogFinding(state=Coverage.MISSING, finding=finding, needed=wanted)
     wanted = _for_depth(trained, control, images, finding) if finding.status is Status.UNDECIDED else ""
-    return Reading(state=Coverage.EXACT, finding=finding, needed=wanted)
+    return LogFinding(state=Coverage.EXACT, finding=finding, needed=wanted)
 
 
-def drift() -> Reading:
+def drift() -> LogFinding:
     """D4 compares directions, and a norm has none."""
     finding = _finding(
         "D4", Missing(Reason.NOT_GIVEN, "it compares directions of gradients, and a log holds only their norms")
     )
-    return Reading(state=Coverage.MISSING, finding=finding, needed=f"{WEIGHTS}.")
+    return LogFinding(state=Coverage.MISSING, finding=finding, needed=f"{WEIGHTS}.")
 
 
 def _finding(code: str, answer: Measurement | Missing) -> Finding:

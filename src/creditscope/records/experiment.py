@@ -1,4 +1,4 @@
-"""Experiment: a method and its controls over seeds, trained by the user's own loop; one report over all of them."""
+"""The report of an experiment: a method and its controls over seeds, trained by the user's own loop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ExperimentRun(Record):
     report: Report | None = None
 
 
-class Experiment(Document):
+class ExperimentReport(Document):
     """What an experiment gave: one report over seeds, the runs behind it, and the margin over every control.
 
     report    over all seeds: D3 paired over seeds and images, every other diagnostic by its findings on each seed
@@ -70,7 +70,7 @@ class Experiment(Document):
         """The trained networks: networks["frozen"][1]."""
         return self._networks
 
-    def holding(self, networks: dict[str, dict[int, Any]]) -> Experiment:
+    def holding(self, networks: dict[str, dict[int, Any]]) -> ExperimentReport:
         """The same experiment with its networks."""
         self._networks.update(networks)
         return self
@@ -116,7 +116,7 @@ class Experiment(Document):
         return self.report._repr_html_()
 
     def __repr__(self) -> str:
-        return f"Experiment({self.name!r}, {len(self.seeds)} seeds, {self.verdict})"
+        return f"ExperimentReport({self.name!r}, {len(self.seeds)} seeds, {self.verdict})"
 
 
 def _run_again(run: ExperimentRun) -> ExperimentRun:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from creditscope.records.experiment import Experiment
+from creditscope.records.experiment import ExperimentReport
 from creditscope.report.latex.document import document, floating, tabular
 from creditscope.report.latex.escaping import escaped
 from creditscope.report.numbers import ABSENT, interval, per_cent, value
@@ -12,7 +12,7 @@ from creditscope.verdict import Status
 HEADS = ("variant", "accuracy in %", "trained minus this")
 
 
-def text(experiment: Experiment) -> str:
+def text(experiment: ExperimentReport) -> str:
     """The page over seeds, and one line per variant with its accuracies and what the trained networks add to it."""
     rows = [HEADS, *_variants(experiment)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
@@ -24,7 +24,7 @@ def text(experiment: Experiment) -> str:
     return "\n".join([str(experiment.report), "", *lines, *notes])
 
 
-def latex(experiment: Experiment) -> str:
+def latex(experiment: ExperimentReport) -> str:
     """A table of the variants with a label, then the document of the report."""
     body = [[escaped(cell) for cell in row] for row in _variants(experiment)]
     heads = tuple(escaped(head[0].upper() + head[1:]) for head in HEADS)
@@ -38,7 +38,7 @@ def latex(experiment: Experiment) -> str:
     return f"{floating(caption, tabular('lll', heads, body), label)}\n\n{document(from_report(experiment.report))}"
 
 
-def _variants(experiment: Experiment) -> list[tuple[str, str, str]]:
+def _variants(experiment: ExperimentReport) -> list[tuple[str, str, str]]:
     """Name, accuracies and margin of every variant."""
     rows = []
     for variant in experiment.variants:

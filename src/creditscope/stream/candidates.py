@@ -26,7 +26,7 @@ COVERS = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class CallRun:
     """Calls one after the other: h_l is the state that enters call l. `reader` is the call that reads h_L, if known."""
 
     calls: tuple[Call, ...]
@@ -46,39 +46,39 @@ class Run:
         own = {id(parameter): parameter for call in self.calls for parameter in call.module.parameters()}
         return sum(parameter.numel() for parameter in own.values())
 
-    def inside(self, other: Run) -> bool:
+    def inside(self, other: CallRun) -> bool:
         """Whether each of its calls happens during a call of the other run."""
         return all(
             any(outer.began < call.began and call.ended < outer.ended for outer in other.calls) for call in self.calls
         )
 
-    def detail_of(self, other: Run) -> bool:
+    def detail_of(self, other: CallRun) -> bool:
         """Whether it happens inside the other run and has few of its weights."""
         return self.inside(other) and self.parameters() < COVERS * other.parameters()
 
-    def beside(self, other: Run) -> bool:
+    def beside(self, other: CallRun) -> bool:
         """Whether it shares no call with the other run and neither happens inside the other."""
         shared = {id(call) for call in self.calls} & {id(call) for call in other.calls}
         return not shared and not self.inside(other) and not other.inside(self)
 
-    def part_of(self, other: Run) -> bool:
+    def part_of(self, other: CallRun) -> bool:
         """Whether the other run has all its calls and more."""
         return len(self) < len(other) and {id(call) for call in self.calls} <= {id(call) for call in other.calls}
 
 
-def candidates(recorded: ForwardCalls, graph: Bottlenecks) -> list[Run]:
+def candidates(recorded: ForwardCalls, graph: Bottlenecks) -> list[CallRun]:
     """The runs that are streams: of blocks that keep a shape, else the layers of a plain network, else any blocks."""
     every = {tuple(map(id, run)): run for run in _runs(recorded, graph)}.values()
     keeping = _streams(recorded, graph, [run for run in every if any(call.keeps for call in run)])
     if keeping:
-        narrow = [run for run in every if all(map(graph.narrow, Run(tuple(run)).states()))]
+        narrow = [run for run in every if all(map(graph.narrow, CallRun(tuple(run)).states()))]
         wide = _streams(recorded, graph, narrow)
         return [run for run in keeping if not any(map(run.detail_of, wide))] or wide
     layers = _layers(recorded, graph)
     return [layers] if layers is not None else _streams(recorded, graph, list(every))
 
 
-def carries_everything(run: Run, runs: Sequence[Run], graph: Bottlenecks) -> bool:
+def carries_everything(run: CallRun, runs: Sequence[CallRun], graph: Bottlenecks) -> bool:
     """Whether all that the logits know of the inputs passes through each state, towers that return to it left out.
 
     A tower beside the run that returns before its end is a part of the block where it returns. The last state is then
@@ -94,20 +94,20 @@ def carries_everything(run: Run, runs: Sequence[Run], graph: Bottlenecks) -> boo
     return bool(later) and all(map(graph.without(later).narrow, states))
 
 
-def _streams(recorded: ForwardCalls, graph: Bottlenecks, runs: Sequence[list[Call]]) -> list[Run]:
+def _streams(recorded: ForwardCalls, graph: Bottlenecks, runs: Sequence[list[Call]]) -> list[CallRun]:
     """The runs that are streams, without those that are part of a longer one.
 
     Where one carries everything, runs that take another pass of the model to examine are not: they are no rivals.
     """
     runs = [run for run in runs if not _mostly_of_one_type(run, runs)]
-    streams: list[Run] = []
-    waiting: list[tuple[Run, list[int]]] = []
+    streams: list[CallRun] = []
+    waiting: list[tuple[CallRun, list[int]]] = []
     for calls in sorted(runs, key=len, reverse=True):
         adds = [_adds(one, other) for one, other in pairwise(calls)]
         handed = [one.left is other.entered for one, other in pairwise(calls)]
-        run = Run(tuple(calls), adds=any(adds) and not any(handed))
+        run = CallRun(tuple(calls), adds=any(adds) and not any(handed))
         if not run.adds and not any(handed) and run.parameters() >= COVERS * _weights(recorded.model):
-            run = Run(run.calls, reader=reader_of(calls, recorded, graph))
+            run = CallRun(run.calls, reader=reader_of(calls, recorded, graph))
         if not _possible(graph, run) or any(run.part_of(other) for other in streams):
             continue
         loose = [index for index in range(len(adds)) if not handed[index] and not adds[index]]
@@ -152,13 +152,13 @@ def _mostly_of_one_type(run: list[Call], runs: Sequence[list[Call]]) -> bool:
     """Whether a run of several types has nearly all its weights in blocks of one type that are a run themselves."""
     if len({type(call.module) for call in run}) == 1:
         return False
-    whole, own = Run(tuple(run)), {id(call) for call in run}
-    parts = [Run(tuple(part)) for part in runs if len(part) < len(run) and {id(call) for call in part} < own]
+    whole, own = CallRun(tuple(run)), {id(call) for call in run}
+    parts = [CallRun(tuple(part)) for part in runs if len(part) < len(run) and {id(call) for call in part} < own]
     alike = [part for part in parts if len({type(call.module) for call in part.calls}) == 1]
     return any(part.parameters() >= NEARLY_ALL * whole.parameters() for part in alike)
 
 
-def _possible(graph: Bottlenecks, run: Run) -> bool:
+def _possible(graph: Bottlenecks, run: CallRun) -> bool:
     """Whether the logits depend on its states; single layers count only where they add to a stream or are one layer."""
     again = len({id(call.module) for call in run.calls}) < len(run)
     if is_layer(run.calls[0].module) and not again and not run.adds:
@@ -239,7 +239,7 @@ def _adds(one: Call, other: Call) -> bool:
     return residual(one.entered, one.left, other.entered)
 
 
-def _layers(recorded: ForwardCalls, graph: Bottlenecks) -> Run | None:
+def _layers(recorded: ForwardCalls, graph: Bottlenecks) -> CallRun | None:
     """The layers with weights of a plain network: the first embeds, the last reads, each follows the previous.
 
     Layers that the logits do not depend on, as those of a decoder beside the read-out, are left out.
@@ -250,7 +250,7 @@ def _layers(recorded: ForwardCalls, graph: Bottlenecks) -> Run | None:
     if len(layers) - first < 2 or not in_line(recorded, layers, range(len(layers))):
         return None
     *blocks, reader = layers[first:]
-    return Run(tuple(blocks), reader=reader.name)
+    return CallRun(tuple(blocks), reader=reader.name)
 
 
 def is_layer(module: nn.Module) -> bool:

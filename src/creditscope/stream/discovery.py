@@ -13,7 +13,7 @@ from torch.autograd.graph import GradientEdge
 from creditscope.errors import AmbiguousStream, CreditscopeError, ModelMismatch
 from creditscope.stream.block_pass import BlockCalls
 from creditscope.stream.bottlenecks import Bottlenecks
-from creditscope.stream.candidates import COVERS, Run, candidates, carries_everything
+from creditscope.stream.candidates import COVERS, CallRun, candidates, carries_everything
 from creditscope.stream.forward_calls import record_calls
 from creditscope.stream.states import block_lists, logits_of
 from creditscope.stream.turns import block_calls
@@ -101,13 +101,13 @@ def discover(model: nn.Module, inputs: object) -> DiscoveredBlocks:
     return _named(best, discovered[id(best)].influence, others)
 
 
-def _named(run: Run, influence: float, others: tuple[DiscoveredBlocks, ...] = ()) -> DiscoveredBlocks:
+def _named(run: CallRun, influence: float, others: tuple[DiscoveredBlocks, ...] = ()) -> DiscoveredBlocks:
     return DiscoveredBlocks(
         tuple(call.name for call in run.calls), block_calls(run.calls), run.reader, influence, others
     )
 
 
-def _on_the_path(runs: Sequence[Run]) -> Run | None:
+def _on_the_path(runs: Sequence[CallRun]) -> CallRun | None:
     """Of streams that carry everything the longest that is no detail; of equal ones the outer, the first."""
     most = max((run.parameters() for run in runs), default=0)
     whole = [run for run in runs if run.parameters() >= COVERS * most]
@@ -116,17 +116,17 @@ def _on_the_path(runs: Sequence[Run]) -> Run | None:
     return min(_outer(longest), key=lambda run: run.calls[0].began, default=None)
 
 
-def _outer(runs: Sequence[Run]) -> list[Run]:
+def _outer(runs: Sequence[CallRun]) -> list[CallRun]:
     """The runs that do not happen inside another one."""
     return [run for run in runs if not any(run.inside(other) for other in runs if other is not run)]
 
 
 def _strongest(
-    model: nn.Module, runs: Sequence[Run], discovered: dict[int, DiscoveredBlocks], graph: Bottlenecks
-) -> Run:
+    model: nn.Module, runs: Sequence[CallRun], discovered: dict[int, DiscoveredBlocks], graph: Bottlenecks
+) -> CallRun:
     """Of streams side by side the one with the greatest influence; an error if another one is alike."""
 
-    def influence(run: Run) -> float:
+    def influence(run: CallRun) -> float:
         value = discovered[id(run)].influence
         return value if math.isfinite(value) else 0.0
 
@@ -145,7 +145,7 @@ def _strongest(
     )
 
 
-def _in_series(run: Run, other: Run, graph: Bottlenecks) -> bool:
+def _in_series(run: CallRun, other: CallRun, graph: Bottlenecks) -> bool:
     """Whether one run begins with what the other one made: they are not side by side."""
     pairs = ((run, other), (other, run))
     return any(graph.follows(later.calls[0].entry, earlier.calls[-1].exit_edge) for later, earlier in pairs)
@@ -155,7 +155,7 @@ def _listed(model: nn.Module, stream: DiscoveredBlocks) -> str:
     return f"{stream.as_option(model)} ({stream.title})"
 
 
-def influences_of(runs: Sequence[Run], logits: Tensor) -> list[float]:
+def influences_of(runs: Sequence[CallRun], logits: Tensor) -> list[float]:
     """The influence of each run's states on the logits: the median of ‖h_l‖·‖g_l‖/‖e‖ over its states after h_0.
 
     Labels are not known. The error e at the logits is drawn from a fixed generator instead: s_l is in units of it, so
@@ -185,7 +185,7 @@ def influences_of(runs: Sequence[Run], logits: Tensor) -> list[float]:
     return [_median([sensitivity[edge] for edge in _after_the_first(run) if edge in sensitivity]) for run in runs]
 
 
-def _after_the_first(run: Run) -> list[object]:
+def _after_the_first(run: CallRun) -> list[object]:
     return [*(call.entry for call in run.calls[1:]), run.calls[-1].exit_edge]
 
 

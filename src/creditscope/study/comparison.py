@@ -9,7 +9,7 @@ from typing import Any
 
 from creditscope.arguments import as_count, check_flags
 from creditscope.errors import InvalidInput, UnknownName
-from creditscope.records.experiment import Experiment
+from creditscope.records.experiment import ExperimentReport
 from creditscope.records.frame import data_frame
 from creditscope.records.labels import PARTS, varied, written
 from creditscope.registry import unknown
@@ -18,7 +18,7 @@ from creditscope.statistics.shares import checked_shares
 from creditscope.study.tables import AuditRow
 from creditscope.terminal import one_line
 
-Method = Experiment | Mapping[int, float] | Sequence[float]
+Method = ExperimentReport | Mapping[int, float] | Sequence[float]
 APART = 10**9  # between the invented seeds of two unmatched lists
 METHOD = ("method", "penalty")  # what makes a method, with its options
 
@@ -58,7 +58,7 @@ def compare(
 ) -> Comparison:
     """Compare methods over seeds: paired differences, intervals, probability of improvement, Holm's correction.
 
-    methods    by name: accuracies by seed, an `Experiment`, or a list of accuracies in the order of `seeds`
+    methods    by name: accuracies by seed, an `ExperimentReport`, or a list of accuracies in the order of `seeds`
     images     test images behind each accuracy; known for experiments
     unmatched  whether methods without a common seed, or with lists of unnamed seeds, are compared all the same
 
@@ -110,12 +110,12 @@ def _check_seeds(seeds: Any) -> None:
 
 
 def _images(method: Method) -> int | None:
-    return method.runs[0].images if isinstance(method, Experiment) else None
+    return method.runs[0].images if isinstance(method, ExperimentReport) else None
 
 
 def _by_seed(name: str, method: Method, seeds: Sequence[int] | None, place: int | None) -> dict[int, float]:
     """The accuracies of a method by seed; those of an unmatched list get seeds that only this `place` has."""
-    if isinstance(method, Experiment):
+    if isinstance(method, ExperimentReport):
         return dict(zip(method.seeds, method.accuracy(), strict=True))
     if isinstance(method, Mapping):
         shares = checked_shares(method.values(), f"the accuracy of {name}", nan=True)

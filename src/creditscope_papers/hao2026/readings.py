@@ -30,7 +30,7 @@ RULE = (
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedNumbers:
+class PublishedTarget:
     """Published numbers of a system at one penalty: the experiment and row that hold them, and which they are."""
 
     penalty: float
@@ -40,23 +40,23 @@ class PublishedNumbers:
 
 FUNCTION = (q.DEEP_GAMMA, q.RHO_ABSOLUTE, q.NUDGE_ABSOLUTE, q.LOSS_DROP, q.EMBED_DRIFT)
 EXPLODED = (ACCURACY, q.REPORTED_GAMMA, DEEPEST_GRADIENT, q.DRIFT)
-SYSTEMS: dict[str, tuple[PublishedNumbers, ...]] = {
+SYSTEMS: dict[str, tuple[PublishedTarget, ...]] = {
     "credit_bridge": (
-        PublishedNumbers(1e-2, ("penalty", "credit_bridge, penalty 0.01"), (ACCURACY, DEEPEST_STATE, DEEPEST_GRADIENT)),
-        PublishedNumbers(1e-2, ("triangulation", "credit_bridge, penalty 0.01"), FUNCTION),
-        PublishedNumbers(0.0, ("main_audit", "credit_bridge"), EXPLODED),
+        PublishedTarget(1e-2, ("penalty", "credit_bridge, penalty 0.01"), (ACCURACY, DEEPEST_STATE, DEEPEST_GRADIENT)),
+        PublishedTarget(1e-2, ("triangulation", "credit_bridge, penalty 0.01"), FUNCTION),
+        PublishedTarget(0.0, ("main_audit", "credit_bridge"), EXPLODED),
     ),
     "state_bridge": (
-        PublishedNumbers(0.0, ("main_audit", "state_bridge"), EXPLODED),
-        PublishedNumbers(1e-2, ("penalty", "state_bridge, penalty 0.01"), (ACCURACY,)),
-        PublishedNumbers(1e-2, ("triangulation", "state_bridge, penalty 0.01"), FUNCTION),
+        PublishedTarget(0.0, ("main_audit", "state_bridge"), EXPLODED),
+        PublishedTarget(1e-2, ("penalty", "state_bridge, penalty 0.01"), (ACCURACY,)),
+        PublishedTarget(1e-2, ("triangulation", "state_bridge, penalty 0.01"), FUNCTION),
     ),
-    "ep": (PublishedNumbers(0.0, ("main_audit", "ep"), (ACCURACY, DEEPEST_STATE, DEEPEST_GRADIENT, GROWTH)),),
+    "ep": (PublishedTarget(0.0, ("main_audit", "ep"), (ACCURACY, DEEPEST_STATE, DEEPEST_GRADIENT, GROWTH)),),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SystemReading:
     """One reading of a system in a study: its published numbers, and what separates its runs from them.
 
     apart   the difference of every published number in standard errors, by penalty and quantity; None without runs
@@ -87,7 +87,7 @@ class Reading:
         return f"{self.name} at {self.distance:.3g} (largest {z:.3g}: {name})"
 
 
-def readings_of(archive: RunArchive, study: str, system: str) -> list[Reading]:
+def readings_of(archive: RunArchive, study: str, system: str) -> list[SystemReading]:
     """The readings of a system in a study, nearest first, then those without a record."""
     specs = [spec for spec in archive.plan(study).values() if (spec.method, spec.control) == (system, "none")]
     firsts = {repr(sorted(spec.options("method").items())): spec for spec in reversed(specs)}
@@ -96,7 +96,7 @@ def readings_of(archive: RunArchive, study: str, system: str) -> list[Reading]:
     return sorted(readings, key=lambda reading: (reading.apart is None, reading.distance))
 
 
-def _reading(archive: RunArchive, study: str, spec: RunSpec, penalties: set[float]) -> Reading:
+def _reading(archive: RunArchive, study: str, spec: RunSpec, penalties: set[float]) -> SystemReading:
     options, plain = spec.options("method"), RunSpec(method=spec.method).options("method")
     changed = {option: value for option, value in options.items() if value != plain[option]}
     apart: dict[str, float] = {}
@@ -113,7 +113,9 @@ def _reading(archive: RunArchive, study: str, spec: RunSpec, penalties: set[floa
     complete = all(runs.records and not runs.missing for runs in selected)
     name = named(spec.model_copy(update={"method_options": changed}).settings(), "method")
     own = not changed
-    return Reading(f"{name}, ours" if own else name, own, tuple(groups), _keys(selected), apart if complete else None)
+    return SystemReading(
+        f"{name}, ours" if own else name, own, tuple(groups), _keys(selected), apart if complete else None
+    )
 
 
 def _keys(selected: Sequence[SelectedRuns]) -> RunKeys:
@@ -123,7 +125,7 @@ def _keys(selected: Sequence[SelectedRuns]) -> RunKeys:
     return RunKeys(keys, seeds=seeds, epochs=common_length(s for runs in selected for s in runs.specs.values()))
 
 
-def _apart(archive: RunArchive, numbers: PublishedNumbers, runs: SelectedRuns) -> dict[str, float]:
+def _apart(archive: RunArchive, numbers: PublishedTarget, runs: SelectedRuns) -> dict[str, float]:
     """The differences in standard errors by name; infinite for a run that diverged."""
     differences = {}
     for quantity in numbers.quantities:

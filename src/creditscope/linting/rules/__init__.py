@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from creditscope.errors import InvalidInput
-from creditscope.linting.source import Source
+from creditscope.linting.source import SourceFile
 from creditscope.registry import Registry
 
 CODE = re.compile(r"[A-Z]+[0-9]+")
 Place = ast.expr | ast.stmt
-Find = Callable[[Source], Iterator[Place]]
+Find = Callable[[SourceFile], Iterator[Place]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ lint_rules: Registry[LintRule] = Registry("lint rule", __name__)
 def lint_rule(
     code: str, *, title: str, message: str, why: str, fix: str, page: str, wrong: str, right: str
 ) -> Callable[[Find], Find]:
-    """Register a function Source -> places as the rule `code`."""
+    """Register a function SourceFile -> places as the rule `code`."""
     if not CODE.fullmatch(code):
         raise InvalidInput(
             f"A lint rule cannot have the code {code!r}.\n"

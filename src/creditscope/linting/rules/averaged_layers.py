@@ -16,7 +16,7 @@ from creditscope.linting.expressions import (
 )
 from creditscope.linting.gradients import is_gradient_name
 from creditscope.linting.rules import lint_rule
-from creditscope.linting.source import Scope, Source
+from creditscope.linting.source import NameScope, SourceFile
 
 COSINE = vocabulary("cos cosine cosines gamma align alignment angle")
 LAYERS = vocabulary(
@@ -37,9 +37,9 @@ MEANS = vocabulary("mean nanmean fmean average")
     wrong="gammas = [cosine(a, g) for a, g in zip(credit, gradients)]\nprint(sum(gammas) / len(gammas))\n",
     right="gammas = [cosine(a, g) for a, g in zip(credit, gradients)]\nprint(gammas, sum(gammas) / len(gammas))\n",
 )
-def averaged_layers(source: Source) -> Iterator[ast.expr]:
+def averaged_layers(source: SourceFile) -> Iterator[ast.expr]:
     """Printed means of a list of cosines, one per layer, that is used for nothing else."""
-    logs: dict[Scope, list[ast.Call]] = {}
+    logs: dict[NameScope, list[ast.Call]] = {}
     for call, scope in log_calls(source):
         logs.setdefault(scope, []).append(call)
     for scope, calls in logs.items():
@@ -49,7 +49,7 @@ def averaged_layers(source: Source) -> Iterator[ast.expr]:
                 yield from _printed(scope, means, calls)
 
 
-def _cosines_per_layer(scope: Scope) -> set[str]:
+def _cosines_per_layer(scope: NameScope) -> set[str]:
     """The names of lists that hold a cosine with a gradient for every layer."""
     names = set()
     for target, value in assignments(scope):
@@ -98,7 +98,7 @@ def _is_mean(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Call) and method_called(node) in MEANS and name in identifiers(node)
 
 
-def _used_otherwise(scope: Scope, name: str, means: list[ast.expr]) -> bool:
+def _used_otherwise(scope: NameScope, name: str, means: list[ast.expr]) -> bool:
     """Whether the list is read outside these means: then the layers may be shown one by one."""
     inside = {node for mean in means for node in ast.walk(mean)}
     inside |= {getattr(call.func, "value", call) for call in scope.of(ast.Call) if method_called(call) == "append"}
@@ -106,7 +106,7 @@ def _used_otherwise(scope: Scope, name: str, means: list[ast.expr]) -> bool:
     return any(node not in inside for node in reads)
 
 
-def _printed(scope: Scope, means: list[ast.expr], calls: list[ast.Call]) -> Iterator[ast.expr]:
+def _printed(scope: NameScope, means: list[ast.expr], calls: list[ast.Call]) -> Iterator[ast.expr]:
     """The first mean that is printed, directly or under a name."""
     names = {target.id for target, value in assignments(scope) if value in means and isinstance(target, ast.Name)}
     for call in calls:

@@ -9,7 +9,7 @@ from creditscope.linting.cosines import cosines
 from creditscope.linting.expressions import assignments, identifiers, method_called, number, vocabulary
 from creditscope.linting.gradients import SAME_DIRECTION, Gradients
 from creditscope.linting.rules import lint_rule
-from creditscope.linting.source import Scope, Source
+from creditscope.linting.source import NameScope, SourceFile
 
 CONCATENATE = vocabulary("cat concat concatenate hstack")
 PRODUCTS = vocabulary("dot vdot inner mul matmul einsum")
@@ -30,7 +30,7 @@ NORM = vocabulary("norm vector_norm")
     "gammas = [\n    torch.cosine_similarity(a.flatten(), p.grad.flatten(), dim=0, eps=1e-30)\n"
     "    for a, p in zip(credit, model.parameters())\n]\n",
 )
-def concatenated_cosine(source: Source) -> Iterator[ast.expr]:
+def concatenated_cosine(source: SourceFile) -> Iterator[ast.expr]:
     """Cosines, torch's or written out, of a concatenation of flattened gradients."""
     if not any(method_called(call) in CONCATENATE for _, call, _ in source.calls):
         return
@@ -48,7 +48,7 @@ def concatenated_cosine(source: Source) -> Iterator[ast.expr]:
 class _Concatenations:
     """Which names of a scope hold the concatenated gradients of several layers."""
 
-    def __init__(self, source: Source, scope: Scope) -> None:
+    def __init__(self, source: SourceFile, scope: NameScope) -> None:
         self.scope = scope
         self.gradients = Gradients(source, scope)
         self.lists: set[str] = set()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from creditscope.linting.cosines import cosines
 from creditscope.linting.gradients import Gradients
 from creditscope.linting.rules import lint_rule
-from creditscope.linting.source import Source
+from creditscope.linting.source import SourceFile
 
 
 @lint_rule(
@@ -24,7 +24,7 @@ from creditscope.linting.source import Source
     right="import torch.nn.functional as F\n\n"
     "gamma = F.cosine_similarity(credit.double(), gradient.double(), eps=1e-30)\n",
 )
-def cosine_clamp(source: Source) -> Iterator[ast.expr]:
+def cosine_clamp(source: SourceFile) -> Iterator[ast.expr]:
     """Cosines in which at least one vector is a gradient and eps is not given."""
     for cosine, scope in cosines(source):
         if cosine.eps_given or not cosine.vectors:

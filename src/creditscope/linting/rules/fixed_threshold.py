@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from creditscope.linting.expressions import assignments, keyword, method_called, number, vocabulary, words
 from creditscope.linting.gradients import NAMED, Gradients
 from creditscope.linting.rules import lint_rule
-from creditscope.linting.source import Scope, Source, dotted
+from creditscope.linting.source import NameScope, SourceFile, dotted
 
 LOSSES = vocabulary(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss binary_cross_entropy binary_cross_entropy_with_logits"
@@ -32,7 +32,7 @@ SUMMARIES = vocabulary("item median mean max min amax amin quantile float cpu va
     right='import torch.nn.functional as F\n\nloss = F.cross_entropy(model(x), y, reduction="sum")\nloss.backward()\n'
     "vanished = h.grad.norm(dim=-1).median() < 1e-5\n",
 )
-def fixed_threshold(source: Source) -> Iterator[ast.expr]:
+def fixed_threshold(source: SourceFile) -> Iterator[ast.expr]:
     """Comparisons of a gradient's size with a small constant, where the loss is a mean."""
     criteria = _criteria(source)
     for scope in source.scopes:
@@ -82,7 +82,7 @@ def _is_size(node: ast.expr, gradients: Gradients, names: frozenset[str]) -> boo
         node = given[-1] if inner is None or (isinstance(inner, ast.Name) and node.args) else given[0]
 
 
-def _criteria(source: Source) -> dict[str, bool]:
+def _criteria(source: SourceFile) -> dict[str, bool]:
     """The losses that a file creates as objects, by name: whether they take a mean."""
     return {
         dotted(target): _takes_mean(value)
@@ -92,7 +92,7 @@ def _criteria(source: Source) -> dict[str, bool]:
     }
 
 
-def _has_mean_loss(source: Source, scope: Scope, criteria: dict[str, bool]) -> bool:
+def _has_mean_loss(source: SourceFile, scope: NameScope, criteria: dict[str, bool]) -> bool:
     """Whether every loss of a scope is a mean, and there is one."""
     means = [_takes_mean(call) for call in scope.of(ast.Call) if method_called(call) in LOSSES]
     means += [criteria[dotted(call.func)] for call in scope.of(ast.Call) if dotted(call.func) in criteria]

@@ -15,7 +15,7 @@ from creditscope.linting.expressions import (
     words,
 )
 from creditscope.linting.rules import lint_rule
-from creditscope.linting.source import Scope, Source
+from creditscope.linting.source import NameScope, SourceFile
 
 LABELS = vocabulary("y ys label labels target targets")
 ARGMAX = vocabulary("argmax max topk")
@@ -35,7 +35,7 @@ FORWARD = vocabulary("forward predict infer")
     right="import torch\n\n\n@torch.no_grad()\ndef evaluate(model, x, y):\n    logits = model(x)\n"
     "    return (logits.argmax(1) == y).float().mean()\n",
 )
-def labels_at_inference(source: Source) -> Iterator[ast.expr]:
+def labels_at_inference(source: SourceFile) -> Iterator[ast.expr]:
     """Calls of a network in an evaluation with the labels that its largest output is compared with."""
     for scope in source.scopes:
         compared = _compared(scope)
@@ -50,7 +50,7 @@ def labels_at_inference(source: Source) -> Iterator[ast.expr]:
                 yield call
 
 
-def _inference_calls(scope: Scope) -> Iterator[ast.Call]:
+def _inference_calls(scope: NameScope) -> Iterator[ast.Call]:
     """The calls of an evaluation: all of an evaluating function, or those in its blocks without gradients."""
     if is_evaluation(scope):
         yield from scope.of(ast.Call)
@@ -59,7 +59,7 @@ def _inference_calls(scope: Scope) -> Iterator[ast.Call]:
     yield from (call for call in scope.of(ast.Call) if call in blocks)
 
 
-def _predicted(scope: Scope) -> set[ast.expr]:
+def _predicted(scope: NameScope) -> set[ast.expr]:
     """What the scope takes the largest entry of: `out` in out.argmax(1) and in torch.max(out, 1)."""
     values = set()
     for call in scope.of(ast.Call):
@@ -74,7 +74,7 @@ def _names(values: set[ast.expr]) -> set[str]:
     return {value.id for value in inner if isinstance(value, ast.Name)}
 
 
-def _compared(scope: Scope) -> set[str]:
+def _compared(scope: NameScope) -> set[str]:
     """The names of labels that something is compared with, by == or .eq()."""
     sides: list[ast.expr] = []
     for node in scope.of(ast.Compare):

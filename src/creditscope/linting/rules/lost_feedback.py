@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from creditscope.linting.expressions import assignments, identifiers, keyword, method_called, vocabulary, words
 from creditscope.linting.rules import lint_rule
-from creditscope.linting.source import Scope, Source
+from creditscope.linting.source import NameScope, SourceFile
 
 FEEDBACK = vocabulary("feedback feedbacks fb")
 MATRIX = re.compile(r"B(s|_\w+|\d+)?|backward_weights?|weights?_backward")  # where a file speaks of feedback
@@ -34,7 +34,7 @@ SAVES = vocabulary("save save_file")
     right="import torch\nfrom torch import nn\n\n\nclass Layer(nn.Module):\n    def __init__(self):\n"
     '        super().__init__()\n        self.register_buffer("feedback", torch.randn(10, 64))\n',
 )
-def lost_feedback(source: Source) -> Iterator[ast.expr]:
+def lost_feedback(source: SourceFile) -> Iterator[ast.expr]:
     """Random tensors with the name of feedback, on modules or in a script that saves its network without them."""
     text = source.text.lower()
     if "feedback" not in text and "fb" not in text:
@@ -53,7 +53,7 @@ def lost_feedback(source: Source) -> Iterator[ast.expr]:
                 yield value
 
 
-def _drawn(source: Source, scope: Scope) -> Iterator[tuple[ast.Attribute | ast.Name, ast.expr]]:
+def _drawn(source: SourceFile, scope: NameScope) -> Iterator[tuple[ast.Attribute | ast.Name, ast.expr]]:
     """Every (self.name or name, drawn value) of a scope, also where a list is filled by append."""
     pairs = list(assignments(scope))
     fresh = {target.id for target, value in pairs if isinstance(target, ast.Name) and _is_draw(source, value)}
@@ -69,7 +69,7 @@ def _drawn(source: Source, scope: Scope) -> Iterator[tuple[ast.Attribute | ast.N
             yield target, value
 
 
-def _is_draw(source: Source, node: ast.expr) -> bool:
+def _is_draw(source: SourceFile, node: ast.expr) -> bool:
     """Whether a value holds random numbers that nothing keeps; a given generator can draw them again."""
     calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
     if isinstance(node, ast.Call) and method_called(node) in KEEP:
@@ -80,14 +80,14 @@ def _is_draw(source: Source, node: ast.expr) -> bool:
     return any(DRAWS.fullmatch(name) for name in names)
 
 
-def _is_module(source: Source, owner: ast.ClassDef) -> bool:
+def _is_module(source: SourceFile, owner: ast.ClassDef) -> bool:
     bases = [source.full_name(base) for base in owner.bases]
     return any(base.startswith("torch.nn.") or base.endswith("Module") for base in bases) or any(
         isinstance(node, ast.FunctionDef) and node.name == "forward" for node in owner.body
     )
 
 
-def _kept(source: Source) -> set[str]:
+def _kept(source: SourceFile) -> set[str]:
     """The names that a file registers or saves somewhere."""
     keepers: list[ast.AST] = [call for _, call, _ in source.calls if method_called(call) in KEEPING_CALLS]
     keepers += [scope.node for scope in source.scopes if words(scope.name) & KEEPING_FUNCTIONS]
@@ -105,7 +105,7 @@ def _kept(source: Source) -> set[str]:
     return kept
 
 
-def _escapes(scope: Scope, name: str) -> bool:
+def _escapes(scope: NameScope, name: str) -> bool:
     """Whether a local name is returned, put into a container or object, or handed to a class: it may be kept there."""
     holders: list[ast.AST | None] = [*(node.value for node in scope.of(ast.Return)), *scope.of(ast.Yield)]
     holders += [*scope.of(ast.Dict)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from creditscope.linting.expressions import identifiers, log_calls, vocabulary, words
 from creditscope.linting.rules import lint_rule
-from creditscope.linting.source import Source
+from creditscope.linting.source import SourceFile
 
 PHRASE = re.compile(
     r"feedback[ _-]?alignment|(direct|random)[ _-]?feedback|equilibrium[ _-]?prop|target[ _-]?prop|weight[ _-]?mirror|"
@@ -32,7 +32,7 @@ CONTROL = vocabulary("control controls frozen freeze baseline baselines chance s
     right="model, frozen = train(DirectFeedbackAlignment()), train(DirectFeedbackAlignment(), freeze_blocks=True)\n"
     'print(f"accuracy {accuracy(model):.1%}, with frozen blocks {accuracy(frozen):.1%}")\n',
 )
-def no_control(source: Source) -> Iterator[ast.expr]:
+def no_control(source: SourceFile) -> Iterator[ast.expr]:
     """The first report of an accuracy in a file about such a method that names no control."""
     reports = [call for call, _ in log_calls(source) if _reports_accuracy(call)]
     if reports:
@@ -42,7 +42,7 @@ def no_control(source: Source) -> Iterator[ast.expr]:
             yield reports[0]
 
 
-def _names(source: Source) -> set[str]:
+def _names(source: SourceFile) -> set[str]:
     """Every name in a file: variables, attributes, functions, classes, arguments, modules."""
     names: set[str] = set()
     for scope in source.scopes:
@@ -57,7 +57,7 @@ def _names(source: Source) -> set[str]:
     return names
 
 
-def _texts(source: Source) -> set[str]:
+def _texts(source: SourceFile) -> set[str]:
     """Every text in a file but the docstrings."""
     nodes = [node for scope in source.scopes for node in scope.nodes]
     docstrings = {node.value for node in nodes if isinstance(node, ast.Expr)}

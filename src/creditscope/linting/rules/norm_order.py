@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from creditscope.linting.expressions import keyword, number, vocabulary
 from creditscope.linting.rules import lint_rule
-from creditscope.linting.source import Source
+from creditscope.linting.source import SourceFile
 
 # Functions whose second argument is the order; of x.norm() it is the first.
 FUNCTIONS = vocabulary("torch.norm torch.linalg.norm torch.linalg.vector_norm numpy.linalg.norm jax.numpy.linalg.norm")
@@ -24,7 +24,7 @@ FUNCTIONS = vocabulary("torch.norm torch.linalg.norm torch.linalg.vector_norm nu
     wrong="size = h.norm(-1)\n",
     right="size = h.norm(dim=-1)\n",
 )
-def norm_order(source: Source) -> Iterator[ast.expr]:
+def norm_order(source: SourceFile) -> Iterator[ast.expr]:
     """Calls of norm with a negative order and no axis."""
     for name, call, _ in source.calls:
         position = 1 if name in FUNCTIONS else 0

@@ -14,7 +14,7 @@ from creditscope.linting.expressions import (
     words,
 )
 from creditscope.linting.rules import lint_rule
-from creditscope.linting.source import Scope, Source, dotted
+from creditscope.linting.source import NameScope, SourceFile, dotted
 
 MEASURING = EVALUATION | vocabulary("correct acc accuracy argmax")
 
@@ -32,7 +32,7 @@ MEASURING = EVALUATION | vocabulary("correct acc accuracy argmax")
     right="import torch\n\nmodel.train()\nfit(model, batches)\nmodel.eval()\nwith torch.no_grad():\n"
     "    correct = (model(x).argmax(1) == y).sum()\n",
 )
-def training_mode(source: Source) -> Iterator[ast.expr]:
+def training_mode(source: SourceFile) -> Iterator[ast.expr]:
     """The first call of a network in a block without gradients that measures, after train() and no eval()."""
     for scope in source.scopes:
         for block in blocks_without_gradients(scope):
@@ -41,7 +41,7 @@ def training_mode(source: Source) -> Iterator[ast.expr]:
                 yield from [call for call in _calls(block) if modes.get(dotted(call.func))][:1]
 
 
-def _modes(scope: Scope, block: ast.With) -> dict[str, bool]:
+def _modes(scope: NameScope, block: ast.With) -> dict[str, bool]:
     """Which networks are in training mode where a block ends: True, False, or absent if the text does not say."""
     training: dict[str, bool] = {}
     for call in scope.of(ast.Call):
@@ -66,7 +66,7 @@ def _calls(block: ast.With) -> Iterator[ast.Call]:
     return (node for node in ast.walk(block) if isinstance(node, ast.Call))
 
 
-def _measures(scope: Scope, block: ast.With) -> bool:
+def _measures(scope: NameScope, block: ast.With) -> bool:
     """Whether a block computes something of a test, by its own names or by the loop around it."""
     loops = [loop for loop in scope.of(ast.For) if any(inner is block for inner in ast.walk(loop))]
     return mentions(block, MEASURING) or any(mentions(loop.iter, EVALUATION) for loop in loops)

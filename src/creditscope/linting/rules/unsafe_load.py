@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from creditscope.linting.expressions import keyword, takes_unknown_arguments
 from creditscope.linting.rules import lint_rule
-from creditscope.linting.source import Source
+from creditscope.linting.source import SourceFile
 
 
 @lint_rule(
@@ -21,7 +21,7 @@ from creditscope.linting.source import Source
     wrong='import torch\n\nmodel.load_state_dict(torch.load("weights.pt"))\n',
     right='import torch\n\nmodel.load_state_dict(torch.load("weights.pt", weights_only=True))\n',
 )
-def unsafe_load(source: Source) -> Iterator[ast.expr]:
+def unsafe_load(source: SourceFile) -> Iterator[ast.expr]:
     """Calls of torch.load that do not say weights_only, unless one that does was tried first."""
     fallbacks = set(_fallbacks(source))
     for call in source.calls_of("torch.load"):
@@ -33,7 +33,7 @@ def _says(call: ast.Call) -> bool:
     return keyword(call, "weights_only") is not None or takes_unknown_arguments(call)
 
 
-def _fallbacks(source: Source) -> Iterator[ast.AST]:
+def _fallbacks(source: SourceFile) -> Iterator[ast.AST]:
     """What stands in the except clauses after a torch.load with weights_only: for a torch without that argument."""
     for scope in source.scopes:
         for attempt in scope.of(ast.Try):

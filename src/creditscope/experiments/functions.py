@@ -28,7 +28,7 @@ Evaluate = Callable[[nn.Module], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class UserFunctions:
     """What is trained, how, and how it is judged: three functions of the user.
 
     Before each call the random generators of torch, NumPy and Python are seeded with the seed, so that a run does not
