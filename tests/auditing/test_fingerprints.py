@@ -158,6 +158,14 @@ def test_a_hash_is_the_sum_of_folded_words_times_odd_weights() -> None:
         assert int(given) == total
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 100])
+@pytest.mark.parametrize("kinds", [1, 7, 1000])
+def test_distinct_hashes_are_counted_as_numpy_counts_them(count: int, kinds: int) -> None:
+    values = np.random.default_rng(count).integers(0, kinds, count, np.uint64) << np.uint64(40)
+    for ours, theirs in zip(fingerprints._counted(values), np.unique(values, return_counts=True), strict=True):
+        assert np.array_equal(ours, theirs)
+
+
 def test_all_tensors_of_a_dict_or_tuple_count() -> None:
     x, y = images(4)
     forms = [
