@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -208,6 +209,17 @@ def test_the_alignment_of_a_row_is_the_median_over_seeds_of_layers_that_are_not_
     assert len(values) == depth - 1  # the deepest state of fa is exact
     for layer, found in enumerate(values):
         assert found == sorted(record.report.measures["gamma"].per_layer[layer] for record in records)[1]
+
+
+def test_a_run_without_credit_leaves_the_alignment_of_the_other_seeds(small):
+    row = next(row for row in small.judged if row.spec.method == "fa")
+    first, *others = (small.records[seed.key] for seed in row.seeds)
+    without = replace(first.report.measures["gamma"], value=math.nan, per_layer=())
+    diverged = first.report.model_copy(update={"measures": {**first.report.measures, "gamma": without}})
+    records = [first.model_copy(update={"report": diverged}), *others]
+    assert field_page.alignment(records) == field_page.alignment(others)
+    assert field_page.alignment_text(records) == f"{field_page.alignment_text(others)} (2 of 3 seeds)"
+    assert field_page.alignment_text(records[:1]) in (field_page.ABSENT, field_page.EXACT)
 
 
 def test_a_rule_with_another_reference_is_compared_with_that_too(small):

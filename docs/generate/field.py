@@ -105,12 +105,19 @@ def alignment(records: Sequence[RunRecord], suffix: str = "") -> tuple[str, list
 
     suffix  "_own" for the cosine with what the rule itself descends
     """
+    name, found = _layered(records, suffix)
+    exact = {layer for record in records if record.report is not None for layer in record.report.exact_layers}
+    left_out = exact if name == "gamma" else set()
+    layers = [layer for layer in range(min(map(len, found), default=0)) if layer not in left_out]
+    return ("Γ" if name == "gamma" else "Γ^W"), [median(one[layer] for one in found) for layer in layers]
+
+
+def _layered(records: Sequence[RunRecord], suffix: str) -> tuple[str, list[tuple[float, ...]]]:
+    """Γ or Γ^W of every layer, from the reports that have it: a run whose auxiliary network diverged has no credit."""
     reports = [record.report for record in records if record.report is not None]
     name = "gamma" if any("gamma" in report.measures for report in reports) else "gamma_update"
     found = [report.measures[name + suffix] for report in reports if name + suffix in report.measures]
-    exact = {layer for report in reports for layer in report.exact_layers} if name == "gamma" else set()
-    layers = [layer for layer in range(min((len(one.per_layer) for one in found), default=0)) if layer not in exact]
-    return ("Γ" if name == "gamma" else "Γ^W"), [median(one.per_layer[layer] for one in found) for layer in layers]
+    return name, [one.per_layer for one in found if one.per_layer]
 
 
 def alignment_text(records: Sequence[RunRecord], *, whole: bool = False, suffix: str = "") -> str:
@@ -125,6 +132,8 @@ def alignment_text(records: Sequence[RunRecord], *, whole: bool = False, suffix:
     notes = [] if symbol == "Γ" else [symbol]
     if noise := measured(records, "gamma_noise"):
         notes.append(f"noise alone {fmean(noise):.2f}")
+    if (known := len(_layered(records, suffix)[1])) < len(records):
+        notes.append(f"{known} of {counted(len(records), 'seed')}")
     return f"{text} ({', '.join(notes)})" if notes else text
 
 
