@@ -98,10 +98,10 @@ class SignSymmetry(InsideWeights):
 
 def _draw(magnitudes: Tensor, scale: Tensor, generator: torch.Generator) -> Tensor:
     """Fill with c |N(0, 1)|, drawn on the CPU in the default precision wherever the magnitudes are."""
-    there = magnitudes.is_cpu and magnitudes.dtype is torch.get_default_dtype()
-    place = magnitudes if there else torch.empty(magnitudes.shape)
-    drawn = place.normal_(0.0, scale.item(), generator=generator).abs_()  # scaled on the way: one pass less
-    return drawn if there else magnitudes.copy_(drawn)
+    if magnitudes.is_cpu and magnitudes.dtype is torch.get_default_dtype():  # scaled on the way: one pass less
+        return magnitudes.normal_(0.0, scale.item(), generator=generator).abs_()
+    drawn = torch.empty(magnitudes.shape).normal_(generator=generator).abs_()
+    return magnitudes.copy_(drawn).mul_(scale)  # the number of a scale on another device would have to be waited for
 
 
 def _of_kind(kind: str, feedback: Feedback) -> dict[str, Tensor]:
