@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -207,6 +208,13 @@ def test_a_part_may_import_only_what_it_does_import() -> None:
             imports[part(path)] |= {other for other, _ in parts(path)}
     for name in set(MAY) - ground - {"commands"}:  # the commands may use everything
         assert set(MAY[name].split()) - ground <= imports[name], name
+
+
+def test_no_two_classes_have_one_name() -> None:
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for folder in (ROOT, PAPERS) for path in folder.rglob("*.py"))
+    names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    twice = {name for name, count in names.items() if count > 1}
+    assert twice == {"CreditscopeCallback"}  # one for each of two trainers, where users look for that name
 
 
 def test_methods_and_diagnostics_never_meet() -> None:
